@@ -156,7 +156,7 @@ static const struct option sim_options[] = {
     OPTIONS_END};
 static const struct option token_options[] = {
     {"role", 0, "viewer|user|admin|node",
-     "what the token allows: viewer reads; user submits, and changes workloads of its account; "
+     "permissions of the token: viewer reads; user submits, and changes workloads of its account; "
      "admin does everything; node lets one node join, once",
      NULL},
     {"account", 0, "NAME", "account that the token acts for, and that its workloads run as", NULL},

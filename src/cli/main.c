@@ -9,7 +9,7 @@ enum { ARENA_BYTES = 16 << 20 };
 
 static int usage_error(const struct command *command, const struct error *e)
 {
-    fprintf(stderr, "gpumux: %s: %s\n'gpumux %s --help' tells more.\n", command->name, e->text,
+    fprintf(stderr, "gpumux: %s: %s\nSee 'gpumux %s --help'.\n", command->name, e->text,
             command->name);
     return COMMAND_USAGE;
 }

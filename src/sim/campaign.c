@@ -39,7 +39,7 @@ int campaign_variant_parse(struct error *e, const char *text, struct campaign_va
     struct campaign_variant v = {0};
     char name[RESULT_NAME_MAX];
     if (!str_copy(name, sizeof name, text))
-        return error_set(e, ERR_INVALID, "'%s' is no policy", text);
+        return error_set(e, ERR_INVALID, "'%s' is not a policy", text);
     for (char *part = strchr(name, '-'), *next; part; part = next) {
         enum policy_part left_out;
         *part++ = '\0';
@@ -47,7 +47,7 @@ int campaign_variant_parse(struct error *e, const char *text, struct campaign_va
         if (next)
             *next = '\0';
         if (policy_part_parse(part, &left_out) < 0)
-            return error_set(e, ERR_INVALID, "'%s' is no part of a policy", part);
+            return error_set(e, ERR_INVALID, "'%s' is not a part of a policy", part);
         v.options.without[left_out] = true;
         if (next)
             *next = '-';
@@ -61,8 +61,8 @@ int campaign_variant_parse(struct error *e, const char *text, struct campaign_va
     str_init(&names, ERROR_TEXT_MAX / 2);
     for (size_t i = 0; policy_at(i); i++)
         str_printf(&names, "%s%s", i > 0 ? ", " : "", policy_at(i)->name);
-    int r =
-        error_set(e, ERR_INVALID, "there is no policy '%s'; there are %s", name, str_text(&names));
+    int r = error_set(e, ERR_INVALID, "there is no policy '%s'; the policies are %s", name,
+                      str_text(&names));
     str_done(&names);
     return r;
 }
@@ -114,7 +114,7 @@ static uint64_t fingerprint_of(const struct campaign *c, const struct campaign_r
 static int open_directory(struct error *e, const char *path)
 {
     if (mkdir(path, 0777) < 0 && errno != EEXIST)
-        return error_set_errno(e, ERR_IO, errno, "cannot make the directory %s", path);
+        return error_set_errno(e, ERR_IO, errno, "cannot create the directory %s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open the directory %s", path);
@@ -251,8 +251,8 @@ static int tell_apart(struct error *e, const struct campaign *c)
             const char *name = c->runs[i / variants * stride + i % variants].name;
             if (str_equal(name, c->runs[j / variants * stride + j % variants].name))
                 return error_set(e, ERR_INVALID,
-                                 "two runs would be called %s: give every policy once, and loads "
-                                 "that differ in three digits",
+                                 "two runs would have the name %s: give each policy once, and "
+                                 "loads that differ in their first three digits",
                                  name);
         }
     return 0;
@@ -310,7 +310,7 @@ int campaign_start(struct error *e, struct campaign *c)
            pthread_create(&c->threads[c->thread_count], NULL, work, c) == 0)
         c->thread_count++;
     atomic_fetch_sub(&c->working, wanted - c->thread_count);
-    return c->thread_count > 0 ? 0 : error_set(e, ERR_UNAVAILABLE, "no thread can be started");
+    return c->thread_count > 0 ? 0 : error_set(e, ERR_UNAVAILABLE, "cannot start a thread");
 }
 
 double campaign_progress(const struct campaign *c)
@@ -365,7 +365,7 @@ int campaign_join(struct error *e, struct campaign *c)
     }
     for (size_t i = 0; i < c->run_count; i++)
         if (!c->runs[i].is_done)
-            return error_set(e, ERR_UNAVAILABLE, "it was stopped");
+            return error_set(e, ERR_UNAVAILABLE, "the simulation was interrupted");
     return c->directory_fd >= 0 ? write_summary(e, c) : 0;
 }
 

@@ -737,7 +737,7 @@ int engine_run(struct error *e, const struct engine_config *config, struct resul
     if (r < 0) {
         result_done(&result);
         return error_set(e, (enum error_code) - r, "%s",
-                         r == -ERR_UNAVAILABLE ? "it was stopped" : error_title(r));
+                         r == -ERR_UNAVAILABLE ? "the simulation was interrupted" : error_title(r));
     }
     *ret_result = result;
     return 0;

@@ -64,20 +64,19 @@ static int parse_group(struct error *e, char *text, struct hardware_group *ret)
     if (first < 1 || second < 1 || first > HARDWARE_DEVICES_MAX ||
         (has_two ? second : first) > NODE_DEVICES_MAX)
         return error_set(e, ERR_INVALID,
-                         "nodes are written NODESxDEVICESxMODEL[:MEMORY], such as 5x4xH200:24g; at "
-                         "most %d devices a node",
+                         "nodes must be NODESxDEVICESxMODEL[:MEMORY], such as 5x4xH200:24g, with "
+                         "at most %d devices a node",
                          NODE_DEVICES_MAX);
     if (!group.gpu)
-        return error_set(
-            e, ERR_INVALID,
-            "'%s' is no known model of GPU: H200, H100, B200, A100, A10, L4, V100, T4, "
-            "RTX4090, RTX3090",
-            at);
+        return error_set(e, ERR_INVALID,
+                         "unknown GPU model '%s'; the models are H200, H100, B200, A100, A10, L4, "
+                         "V100, T4, RTX4090, RTX3090",
+                         at);
     group.memory_bytes = (uint64_t)(group.gpu->memory_gib * 0x1p30);
     if (colon) {
         uint64_t cut;
         if (spec_parse_bytes(NULL, colon + 1, &cut) < 0 || cut == 0 || cut > group.memory_bytes)
-            return error_set(e, ERR_INVALID, "'%s' is no part of the %g GiB of a %s", colon + 1,
+            return error_set(e, ERR_INVALID, "'%s' is not a part of the %g GiB of a %s", colon + 1,
                              group.gpu->memory_gib, group.gpu->name);
         group.memory_bytes = cut;
     }
@@ -92,7 +91,7 @@ int hardware_parse(struct error *e, const char *text, struct hardware *ret_hardw
         char part[GROUP_TEXT_MAX];
         size_t length = strcspn(at, ",");
         if (length == 0 || length >= sizeof part)
-            return error_set(e, ERR_INVALID, "'%s' is no list of nodes", text);
+            return error_set(e, ERR_INVALID, "'%s' is not a list of nodes", text);
         if (hardware.group_count == HARDWARE_GROUPS_MAX)
             return error_set(e, ERR_TOO_LARGE, "more than %d groups of nodes", HARDWARE_GROUPS_MAX);
         memcpy(part, at, length);

@@ -206,14 +206,14 @@ int result_load(struct error *e, const void *bytes, size_t length, uint64_t fing
     if (status < 0)
         return status;
     if (stored_get_u64(&reader) != fingerprint)
-        return error_set(e, ERR_CONFLICT, "it is the result of something else");
+        return error_set(e, ERR_CONFLICT, "the file is the result of another run");
     struct pass p = {.in = &reader};
     pass_head(&p, &r);
     /* A row takes at least as many bytes as its numbers, so counts beyond the remaining bytes are
      * invalid. */
     if (r.workload_count > reader.left / 8 || r.span_count > reader.left / 8 ||
         (r.span_count > 0 && r.workload_count == 0))
-        return error_set(e, ERR_CORRUPT, "it has fewer rows than it says");
+        return error_set(e, ERR_CORRUPT, "the file has fewer rows than its header says");
     r.workloads = calloc(r.workload_count + 1, sizeof *r.workloads);
     r.spans = calloc(r.span_count + 1, sizeof *r.spans);
     r.span_capacity = r.span_count;

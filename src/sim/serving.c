@@ -54,8 +54,7 @@ static int read_profile(struct error *e, const struct csv *c, const struct table
         return r;
     int found = tables_find(t, like);
     if (found < 0)
-        return error_set(e, ERR_SYNTAX, "line %u: nothing was measured of a model '%s'", c->line,
-                         like);
+        return error_set(e, ERR_SYNTAX, "line %u: the model '%s' was not measured", c->line, like);
     p->like = (size_t)found;
     return 0;
 }
@@ -101,7 +100,7 @@ int serving_load(struct error *e, const struct tables *t, const char *profiles,
     if (r == 0)
         r = load_rates(e, rates, rates_length, ret_serving);
     if (r == 0 && (ret_serving->profile_count == 0 || ret_serving->step_count == 0))
-        r = error_set(e, ERR_INVALID, "there is no service, or no rate");
+        r = error_set(e, ERR_INVALID, "the tables have no service, or no rate");
     return r;
 }
 

@@ -37,7 +37,7 @@ static int insert_size(struct error *e, struct table_model *m, const struct tabl
     while (at < m->size_count && m->sizes[at].batch < size->batch)
         at++;
     if (at < m->size_count && m->sizes[at].batch == size->batch)
-        return error_set(e, ERR_SYNTAX, "%s is there twice at batch %g", m->name, size->batch);
+        return error_set(e, ERR_SYNTAX, "duplicate row: %s at batch %g", m->name, size->batch);
     if (m->size_count == TABLES_SIZES_MAX)
         return error_set(e, ERR_TOO_LARGE, "%s has more than %d batch sizes", m->name,
                          TABLES_SIZES_MAX);

@@ -50,8 +50,8 @@ static int unknown_model(struct error *e, const struct tables *t, const char *na
     str_init(&names, ERROR_TEXT_MAX / 2);
     for (size_t i = 0; i < t->model_count; i++)
         str_printf(&names, "%s%s", i > 0 ? ", " : "", t->models[i].name);
-    int r = error_set(e, ERR_INVALID, "nothing was measured of a model '%s', but of %s", name,
-                      str_text(&names));
+    int r = error_set(e, ERR_INVALID, "the model '%s' was not measured; the measured models are %s",
+                      name, str_text(&names));
     str_done(&names);
     return r;
 }
@@ -64,14 +64,14 @@ static int parse_part(struct error *e, char *text, const struct tables *t, struc
         *equals = '\0';
         weight = strtod(equals + 1, &end);
         if (*end || !(weight > 0 && weight < 1e9))
-            return error_set(e, ERR_INVALID, "'%s' is no weight", equals + 1);
+            return error_set(e, ERR_INVALID, "'%s' is not a weight", equals + 1);
     }
     char *colon = strchr(text, ':');
     if (colon) {
         *colon = '\0';
         batch = strtod(colon + 1, &end);
         if (*end || !(batch >= 1 && batch < 1e9))
-            return error_set(e, ERR_INVALID, "'%s' is no batch size", colon + 1);
+            return error_set(e, ERR_INVALID, "'%s' is not a batch size", colon + 1);
     }
     int model = tables_find(t, text);
     if (model < 0)
@@ -91,7 +91,7 @@ int trace_mix_parse(struct error *e, const char *text, const struct tables *t,
         char part[MIX_TEXT_MAX];
         size_t length = strcspn(at, ",");
         if (length == 0 || length >= sizeof part || mix.count == TRACE_MIX_MAX)
-            return error_set(e, ERR_INVALID, "'%s' is no list of models and weights", text);
+            return error_set(e, ERR_INVALID, "'%s' is not a list of models and weights", text);
         memcpy(part, at, length);
         part[length] = '\0';
         int r = parse_part(e, part, t, &mix);
@@ -132,7 +132,7 @@ static int find_columns(struct error *e, const struct csv *c, struct trace_colum
                                   .batch = csv_column(c, "batch"),
                                   .kind = csv_column(c, "kind")};
     if (ret->submit < 0 && ret->gap < 0)
-        return error_set(e, ERR_SYNTAX, "there is neither a column 'submit_s' nor 'gap_s'");
+        return error_set(e, ERR_SYNTAX, "the trace has neither a column 'submit_s' nor 'gap_s'");
     return ret->duration < 0 ? ret->duration : 0;
 }
 
@@ -162,8 +162,7 @@ static int read_item(struct error *e, const struct csv *c, const struct trace_co
         return r;
     int model = tables_find(t, name);
     if (model < 0)
-        return error_set(e, ERR_SYNTAX, "line %u: nothing was measured of a model '%s'", c->line,
-                         name);
+        return error_set(e, ERR_SYNTAX, "line %u: the model '%s' was not measured", c->line, name);
     item->model = (uint32_t)model;
     item->batch = usual_batch(t, (size_t)model);
     return columns->batch < 0 ? 0 : csv_number(e, c, columns->batch, 1, 1e9, &item->batch);
@@ -291,7 +290,7 @@ int trace_generate(struct error *e, const char *kind, size_t count, double mean_
     if (!is_bursty && !is_diurnal && !str_equal(kind, "poisson"))
         return error_set(e, ERR_INVALID, "'%s' is neither poisson, bursty nor diurnal", kind);
     if (count == 0)
-        return error_set(e, ERR_INVALID, "a generated trace has at least one workload");
+        return error_set(e, ERR_INVALID, "a generated trace must have at least one workload");
     rng_seed(&rng, seed);
     for (size_t i = 0; r == 0 && i < count; i++) {
         struct trace_item item;

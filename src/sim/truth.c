@@ -98,7 +98,7 @@ int truth_new(struct error *e, struct tables *tables, double noise, uint64_t see
     if (r < 0) {
         truth_free(t);
         return error_set(e, (enum error_code) - r,
-                         "there is no pair to fit the contention model to");
+                         "the table has no pair to fit the contention model to");
     }
     place_residuals(t);
     *ret_truth = t;
@@ -279,13 +279,13 @@ int truth_validate(struct error *e, const struct truth *t, const char *text, siz
     double *absolute = calloc(2 * table.pair_count + 1, sizeof *absolute);
     struct errors errors = {.absolute = absolute}, fitted = {.absolute = absolute};
     if (r == 0 && table.pair_count == 0)
-        r = error_set(e, ERR_INVALID, "no row of the table is of two known models");
+        r = error_set(e, ERR_INVALID, "no row of the table has two known models");
     if (r == 0 && !absolute)
         r = error_set(e, ERR_NO_MEMORY, "no memory for %zu errors", 2 * table.pair_count);
     for (size_t i = 0; r == 0 && i < table.pair_count; i++)
         compare_pair(&t->tables, &t->pressure, &table.pairs[i], &fitted);
     if (r == 0 && (r = compare_folds(t, &table, &errors)) < 0)
-        r = error_set(e, (enum error_code) - r, "the model cannot be fitted without these pairs");
+        r = error_set(e, (enum error_code) - r, "cannot fit the model without these pairs");
     if (r == 0) {
         qsort(absolute, errors.count, sizeof *absolute, compare_doubles);
         v.values = errors.count;

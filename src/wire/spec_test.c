@@ -382,7 +382,7 @@ static const char *const wrong_documents[][3] = {
     {"on_node_lost: panic\n", "on_node_lost", "requeue or wait"},
     {"ready: port\n", "ready", "started, client"},
     {"ready: {port: 0}\n", "ready.port", "between 1 and 65535"},
-    {"ready: {port: 80, command: [a]}\n", "ready.command", "one thing"},
+    {"ready: {port: 80, command: [a]}\n", "ready.command", "either a command or a port"},
     {"ready: {port: 80}\n", "ready", "only a service"},
     {"labels: x\n", "labels", "a map"},
     {"after: [a:never]\n", "after", "NAME or ID"},
@@ -394,15 +394,15 @@ static const char *const wrong_documents[][3] = {
     {"array: 10001\n", "array", "between 1 and 10000"},
     {"stdin: 1\n", "stdin", "true or false"},
     {"stdin: yes\n", "stdin", "true or false"},
-    {"version: 2\n", "version", "not known"},
+    {"version: 2\n", "version", "unknown version"},
     {"version: one\n", "version", "a whole number"},
     {"name: 17\n", "name", "all digits"},
     {"name: a b\n", "name", "letters"},
-    {"user: 'a:b'\n", "user", "not a user"},
+    {"user: 'a:b'\n", "user", "not a valid name of a user"},
     {"workloads: []\n", "workloads", "at least one"},
     {"workloads: 5\n", "workloads", "at least one"},
     {"workloads: [5]\n", "workloads[0]", "a workload must be a map"},
-    {"version: 3\nworkloads: [{}]\n", "version", "not known"},
+    {"version: 3\nworkloads: [{}]\n", "version", "unknown version"},
 };
 
 static void wrong_types_name_the_field(void **state)

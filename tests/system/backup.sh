@@ -81,7 +81,7 @@ blocked='use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM)); kill TE
 perl -e "$blocked" "$gpumux" state backup --overwrite --state "$state" "$copy" > "$work/out" \
     2> "$work/err" \
     && fail "it went on"
-said 'a signal ended the backup'
+said 'a signal interrupted the backup'
 [ "$(sqlite3 "$copy" 'SELECT count(*) FROM workloads')" = 4 ] || fail "the copy from before is gone"
 no_debris
 

@@ -21,7 +21,7 @@ said 'monitor_memory_soft: must not be more than monitor_memory_hard'
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --listen nonsense:nonsense
 said '--listen: an address must be \[HOST:\]PORT'
 exits 2 "$gpumux" ps --state running,runing # asked or not
-said "no state 'runing'; there are: queued, .*, cancelled"
+said "no state 'runing'; the states are: queued, .*, cancelled"
 printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
 exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml"
 said "'4+x' of @students"
@@ -65,7 +65,7 @@ said 'quota: must be at least 1 MiB, not 524288 bytes'
 exits 2 "$gpumux" submit -d 0 --share 50 -- true
 said 'devices: must not be 0 with a share'
 exits 2 "$gpumux" submit --dry-run -d 0 --quota 8g -- true
-said 'devices: 0 with a quota'
+said 'devices: must not be 0 with a quota'
 sed -i 2d "$work/bad.yaml"
 exits 2 "$gpumux" submit "$work/bad.yaml" --share-max lots
 said 'submit: --share-max: [^/]*$'
@@ -79,7 +79,7 @@ exits 6 "$gpumux" submit --dry-run -d 3 -- true
 said 'would never start here: 3 devices on one node asked'
 exits 6 "$gpumux" submit --dry-run -d 3 -o json -- true
 exits 0 "$gpumux" submit --dry-run --share 50 -- true
-said '^gpumux: share 50 without a quota: it gets a device of its own; give --quota to share one$'
+said '^gpumux: share 50 without a quota: the workload gets a device of its own; give --quota to share a device$'
 exits 0 "$gpumux" submit --dry-run -q --share 50 -- true
 [ -s "$work/err" ] && fail "submit -q warns: $(cat "$work/err")"
 exits 0 "$gpumux" submit --dry-run --quota 1g --share 50 -- true
@@ -92,7 +92,7 @@ exits 0 "$gpumux" submit --key twice -d 0 -- true
 [ -s "$work/err" ] && fail "a new key is told of: $(cat "$work/err")"
 taken=$(cat "$work/out")
 exits 0 "$gpumux" submit --key twice -d 0 -- false
-said '^gpumux: --key twice was taken before: these are the ids of then$'
+said '^gpumux: --key twice was used before: these are the ids of the first submission$'
 [ "$(cat "$work/out")" = "$taken" ] || fail "a key was taken twice"
 exits 0 "$gpumux" submit -q --key twice -d 0 -- false
 [ -s "$work/err" ] && fail "submit -q tells of a key: $(cat "$work/err")"
@@ -248,7 +248,7 @@ exits 1 "$gpumux" wait half
 "$gpumux" submit -d 0 --name with --after half:ended -- sleep 1000 > /dev/null
 for command in cancel explain; do
     exits 1 "$gpumux" $command half
-    said 'half: all of it has already ended'
+    said 'half: every element has already ended'
 done
 exits 1 "$gpumux" cancel half with # though there is nothing to do for the first
 exits 1 "$gpumux" wait with
@@ -293,17 +293,17 @@ for daemon in up control; do
     refused "only in 'gpumux sim'" $daemon --state "$work/none" --set without=tuner
     refused "'firstfit' has no 'matching'" $daemon --state "$work/none" --policy firstfit --set without=matching
 done
-refused "does not read this key: give it to 'gpumux control'" node --state "$work/none" --set without=predictor
-refused "does not read this key: give it to 'gpumux control'" node --state "$work/none" --set lease=10s
-refused "does not read this key: give it to 'gpumux node'" control --state "$work/none" --set mps=off
+refused "does not read this key: give the key to 'gpumux control'" node --state "$work/none" --set without=predictor
+refused "does not read this key: give the key to 'gpumux control'" node --state "$work/none" --set lease=10s
+refused "does not read this key: give the key to 'gpumux node'" control --state "$work/none" --set mps=off
 refused "did you mean 'lease'" node --state "$work/none" --set leas=10s
 refused "'gpumux control init'" control --state "$work/none" --url https://localhost:7443
 refused "--listen has no effect on 'init'" control init --state "$work/none" --url https://localhost:7443 --listen 7443
-refused '--name is for joining' node --state "$work/none" --without-devices --name n1
-refused "--ttl goes with 'create'" token list --ttl 5d
+refused '--name is only for joining' node --state "$work/none" --without-devices --name n1
+refused "--ttl belongs to 'create'" token list --ttl 5d
 refused "none of these policies has a part 'gate'" sim --policy firstfit --without gate
-refused 'only --json goes with it' sim --validate h200_train_pairs.csv --policy firstfit
-refused 'writes nothing to --out' sim --explain 1 --out "$work/none"
+refused 'combined only with --json' sim --validate h200_train_pairs.csv --policy firstfit
+refused 'explain and --out cannot be combined' sim --explain 1 --out "$work/none"
 
 say maintenance
 exits 0 "$gpumux" doctor --state "$state"
@@ -320,7 +320,7 @@ said "chmod 0711"
 if [ "$(id -u)" = 0 ]; then
     say another user
     as 65534 "$gpumux" doctor --state "$state" > "$work/out" 2>&1 || true
-    said "ok .*state .*another user's, whose gpumux is up there"
+    said 'ok .*state .* belongs to another user, whose gpumux is up$'
     grep -q chown "$work/out" && fail "doctor takes another's state away: $(cat "$work/out")"
     exits 4 as 65534 "$gpumux" cancel "$("$gpumux" submit -d 0 -- sleep 1000)"
     exits 4 as 65534 "$gpumux" logs "$id"
@@ -331,7 +331,7 @@ fi
 
 say greeting
 stop
-grep -q "run[s]* on. 'gpumux up --state $state --emulate 2xT4' takes" "$log" || fail "how to go on is not told: $(tail -n 3 "$log")"
+grep -q "run[s]* on. 'gpumux up --state $state --emulate 2xT4' adopts" "$log" || fail "how to go on is not told: $(tail -n 3 "$log")"
 "$gpumux" up --state "$work/a 'b" --without-devices > "$work/greeting" 2>> "$log" &
 greeting=$!
 wait_until "it greets" grep -q '^  try ' "$work/greeting"

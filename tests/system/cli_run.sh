@@ -104,7 +104,7 @@ both_run() { [ "$("$gpumux" ps --state running -q | wc -l)" = 2 ]; }
 wait_until "the quiet one runs" both_run
 crash
 wait_until "run says what it waits for" grep \
-    -q "no answer from $GPUMUX_SOCKET: waiting until it is back" "$work/err"
+    -q "no answer from $GPUMUX_SOCKET: waiting until gpumux is back" "$work/err"
 start --emulate 1xT4
 kill -STOP "$daemon_pid"
 "$gpumux" submit -d 0 -- true > "$work/id" 2> "$work/submit" &

@@ -15,10 +15,10 @@ for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--job
     exits 2 "$gpumux" sim $wrong
 done
 exits 2 "$gpumux" sim --policy firstfit-tuner
-said 'firstfit has no tuner'
+said "firstfit has no part 'tuner'"
 exits 0 "$gpumux" sim --policy gpumux-tuner,firstfit --jobs 3
 exits 2 "$gpumux" sim --mix foo=1
-said "a model 'foo', but of .*resnet50.*bert"
+said "the model 'foo' was not measured; the measured models are .*resnet50.*bert"
 exits 1 "$gpumux" sim --trace "$work/none.csv"
 said 'none.csv; .* philly, '
 printf 'submit_s,duration_s\n0,x\n' > "$work/bad.csv"
@@ -29,8 +29,8 @@ said 'sim: line 2'
 exits 0 "$gpumux" sim --jobs 1
 said '^- *gpumux' # one that comes at once is no load
 exits 0 "$gpumux" sim --jobs 5 --services 3 --policy exclusive,firstfit --nodes 1x1xH200:24g
-said '^gpumux: sim: 2 of 3 services found no place under exclusive$'
-[ "$(grep -c 'no place' "$work/err")" = 1 ] \
+said '^gpumux: sim: 2 of 3 services could not be placed under exclusive$'
+[ "$(grep -c 'could not be placed' "$work/err")" = 1 ] \
     || fail "one that found a place is said to have none: $(cat "$work/err")"
 
 # A table, from standard input, and what comes of it as JSON.
@@ -60,7 +60,7 @@ user=() # root may write anywhere
 exits 1 "${user[@]}" "$gpumux" sim --trace "$work/large.csv" --out "$work/read-only"
 said 'cannot write into'
 exits 1 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --explain 1
-said 'larger than all'
+said 'larger than every node'
 "$gpumux" sim --validate h200_train_pairs.csv --json | jq -e '.error_mean <= 0.08' > /dev/null \
     || fail 'the model is off'
 

@@ -140,7 +140,7 @@ elsewhere 'the certificate of this node has expired' tests/system/certificates.s
 echo "-- commands from another machine"
 token=gmx_$(printf '0%.0s' {1..64})
 trusted= told ps
-sees 'whom to trust at https://…' "$work/said"
+sees 'no certificate authority is known for https://…' "$work/said"
 trusted=$fingerprint
 token= told ps
 sees 'show a token' "$work/said"
@@ -157,7 +157,7 @@ sees 'this takes the role …' "$work/said"
 install -m 644 <(echo "$token") "$work/token"
 refused env -u GPUMUX_TOKEN GPUMUX_TOKEN_FILE="$work/token" GPUMUX_URL="$url" GPUMUX_CA="$trusted" \
     "$gpumux" ps
-sees 'others than its owner may read …/token' "$work/said"
+sees 'other users may read …/token' "$work/said"
 bash -c "$(grep -o 'chmod 600 .*' "$work/said")" # the command that stands there
 GPUMUX_TOKEN_FILE=$work/token GPUMUX_URL=$url GPUMUX_CA=$trusted "$gpumux" ps > /dev/null
 

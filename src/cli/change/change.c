@@ -77,7 +77,7 @@ int cancel_command(const struct invocation *in)
     char *text = body ? json_dumps(body, 0) : NULL;
     json_decref(body);
     if (!text) {
-        fprintf(stderr, "gpumux: cancel: --grace takes a time such as 5s\n");
+        fprintf(stderr, "gpumux: cancel: --grace must be a time, such as 5s\n");
         return COMMAND_USAGE;
     }
     int status = change_each(in, "workloads", "/cancel", text, NULL);
@@ -104,7 +104,8 @@ static int await_suspended(struct error *e, struct client *c, const json_t *answ
         const char *state = json_text(workload, "state", "");
         bool waits = strcmp(state, "suspending") == 0;
         if (!waits && strcmp(state, "suspended") != 0)
-            r = error_set(e, ERR_CONFLICT, "it is %s: %s", state, json_text(workload, "text", ""));
+            r = error_set(e, ERR_CONFLICT, "the task is %s: %s", state,
+                          json_text(workload, "text", ""));
         json_decref(workload);
         if (!waits)
             return r;

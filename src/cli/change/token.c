@@ -37,13 +37,13 @@ static int show_new(const struct invocation *in, const json_t *token)
     printf("%s\n", for_node && line && !option_given(in, "quiet") ? line : secret);
     if (option_given(in, "quiet"))
         return COMMAND_OK;
-    fprintf(stderr, "token %lld, role %s, expires %s; it is shown this once\n",
+    fprintf(stderr, "token %lld, role %s, expires %s; the token is never shown again\n",
             (long long)json_number(token, "id", 0), json_text(token, "role", "?"),
             json_text(token, "expires", "never"));
     if (for_node && !line)
         fprintf(stderr,
-                "this gpumux is not on a network: start it with --listen, and use the token "
-                "with 'gpumux node --control URL --ca sha256:… --token …'\n");
+                "this gpumux does not listen on the network: start gpumux with --listen, then use "
+                "the token with 'gpumux node --control URL --ca sha256:… --token …'\n");
     return COMMAND_OK;
 }
 
@@ -51,7 +51,7 @@ static int create(struct client *c)
 {
     const struct invocation *in = c->in;
     if (!option_value(in, "role"))
-        return usage("create takes --role viewer|user|admin|node");
+        return usage("'create' needs --role viewer|user|admin|node");
     struct error e = {0};
     json_t *body = request_of(in), *answer = NULL;
     char *text = json_dumps(body, JSON_COMPACT);
@@ -108,7 +108,7 @@ static int revoke(struct client *c)
     const struct invocation *in = c->in;
     int status = COMMAND_OK;
     if (in->operand_count < 2)
-        return usage("revoke takes the ids that 'gpumux token list' shows");
+        return usage("'revoke' needs ids, which 'gpumux token list' shows");
     for (size_t i = 1; i < in->operand_count; i++) {
         struct error e = {0};
         const char *path = client_path(c, "tokens", in->operands[i], "");
@@ -117,7 +117,7 @@ static int revoke(struct client *c)
         if (r < 0)
             status = client_fail(c, &e);
         else
-            fprintf(stderr, "token %s is revoked\n", in->operands[i]);
+            fprintf(stderr, "token %s revoked\n", in->operands[i]);
     }
     return status;
 }
@@ -131,9 +131,9 @@ int token_command(const struct invocation *in)
                                        : strcmp(what, "revoke") == 0 ? revoke
                                                                      : NULL;
     if (!action || (action != revoke && in->operand_count > 1))
-        return usage("'gpumux token create', 'gpumux token list' or 'gpumux token revoke ID…'");
+        return usage("use 'gpumux token create', 'gpumux token list' or 'gpumux token revoke ID…'");
     if (action != create && (stray = option_given_of(in, of_create))) {
-        fprintf(stderr, "gpumux: token: --%s goes with 'create', not with '%s'\n", stray, what);
+        fprintf(stderr, "gpumux: token: --%s belongs to 'create', not to '%s'\n", stray, what);
         return COMMAND_USAGE;
     }
     struct client c;

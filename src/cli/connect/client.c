@@ -32,7 +32,7 @@ static const char *address_of(const struct client *c)
 void client_tell_silence(struct client *c, int64_t until_boot_ms)
 {
     int64_t now = clock_boot_ms();
-    char until[32] = "it is back";
+    char until[32] = "gpumux is back";
     if (c->silent_boot_ms == 0)
         c->silent_boot_ms = now;
     if (c->quiet || c->is_told || now - c->silent_boot_ms < NOTICE_MS)
@@ -128,11 +128,11 @@ int client_check_server(struct error *e, const char *server)
     const char *theirs = server + sizeof product - 1;
     if (!str_starts_with(server, product) || skew_is_allowed(GPUMUX_VERSION, theirs))
         return 0;
-    return error_set(e, ERR_UNSUPPORTED,
-                     "this is gpumux %s, but the gpumux that is up is %.40s: they may be at most "
-                     "one minor version apart; install gpumux %.40s here, or restart the other as "
-                     "%s",
-                     GPUMUX_VERSION, theirs, theirs, GPUMUX_VERSION);
+    return error_set(
+        e, ERR_UNSUPPORTED,
+        "this command is gpumux %s, but the gpumux that is up is %.40s: versions may be at most "
+        "one minor version apart; install gpumux %.40s here, or restart the other gpumux as %s",
+        GPUMUX_VERSION, theirs, theirs, GPUMUX_VERSION);
 }
 
 static void sleep_ms(int64_t ms)
@@ -341,8 +341,9 @@ int client_fail(const struct client *c, const struct error *e)
         int status = command_fail(c->in, e);
         return lacks_dependency(e) ? COMMAND_NOT_FOUND : is_misuse(e) ? COMMAND_USAGE : status;
     }
-    fprintf(stderr, "gpumux: %s: %s\nIs it running? %s says where it is.\n", c->in->command->name,
-            e->text,
-            c->socket ? "'gpumux up' starts it; --socket or GPUMUX_SOCKET" : "--url or GPUMUX_URL");
+    fprintf(stderr, "gpumux: %s: %s\n%s.\n", c->in->command->name, e->text,
+            c->socket ? "Start gpumux with 'gpumux up', or give the path of its socket with "
+                        "--socket or GPUMUX_SOCKET"
+                      : "Check that gpumux is up, and that --url or GPUMUX_URL is its address");
     return COMMAND_UNREACHABLE;
 }

@@ -256,7 +256,7 @@ static void silence_is_told_to_followers(void **state)
     while (clock_boot_ms() < end_ms)
         assert_int_equal(follow_events_step(&e, &events, UNANSWERED_MS / 10), 0);
     assert_int_equal(capture_end(&capture, line, sizeof line), 1);
-    assert_non_null(strstr(line, "waiting until it is back"));
+    assert_non_null(strstr(line, "waiting until gpumux is back"));
     follow_events_done(&events);
     stop(&f, methods, sizeof methods);
 }

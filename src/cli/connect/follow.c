@@ -157,7 +157,7 @@ int follow_events_step(struct error *e, struct follow_events *f, int64_t timeout
         sse_parser_init(&f->sse, take_event, f);
     }
     bool ended;
-    int r = str_failed(&target) ? error_set(e, ERR_INVALID, "the reference is too long")
+    int r = str_failed(&target) ? error_set(e, ERR_INVALID, "the name of the workload is too long")
                                 : follow_step(e, &f->follow, str_text(&target), timeout_ms, &ended);
     str_done(&target);
     return r;
@@ -227,7 +227,7 @@ int follow_output_step(struct error *e, struct follow_output *f, int64_t timeout
     if (f->attempt > 0)
         str_printf(&target, "&attempt=%d", f->attempt);
     int r = str_failed(&target)
-                ? error_set(e, ERR_INVALID, "the reference is too long")
+                ? error_set(e, ERR_INVALID, "the name of the workload is too long")
                 : follow_step(e, &f->follow, str_text(&target), timeout_ms, ret_ended);
     str_done(&target);
     return r;

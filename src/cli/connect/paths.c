@@ -94,7 +94,7 @@ int paths_make_state(struct error *e, struct arena *arena, const char *given, co
     if (state && state[0] != '/') {
         char here[PATH_MAX];
         if (!getcwd(here, sizeof here))
-            return error_set_errno(e, ERR_IO, errno, "cannot tell the current directory");
+            return error_set_errno(e, ERR_IO, errno, "cannot determine the current directory");
         state = arena_printf(arena, "%s/%s", here, state);
     }
     if (!state)

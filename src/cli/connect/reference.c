@@ -121,7 +121,7 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
 int references_tell_ended(const struct invocation *in, const struct references *list)
 {
     for (size_t i = 0; i < list->ended_count; i++)
-        fprintf(stderr, "gpumux: %s: %s: all of it has already ended\n", in->command->name,
+        fprintf(stderr, "gpumux: %s: %s: every element has already ended\n", in->command->name,
                 list->ended[i]);
     return list->ended_count > 0 ? COMMAND_FAILED : COMMAND_OK;
 }

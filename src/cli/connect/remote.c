@@ -38,8 +38,7 @@ static int read_file(struct error *e, const char *path, bool secret, struct str 
         return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s", path);
     if (secret && fstat(fd, &st) == 0 && (st.st_mode & 077)) {
         close(fd);
-        return error_set(e, ERR_DENIED, "others than its owner may read %s: chmod 600 %s", path,
-                         path);
+        return error_set(e, ERR_DENIED, "other users may read %s: run chmod 600 %s", path, path);
     }
     char block[4096];
     ssize_t n;
@@ -69,9 +68,9 @@ static int find_trust(struct error *e, struct arena *arena, struct remote *r)
     int found = path ? read_file(e, path, false, &pem) : -ERR_NOT_FOUND;
     if (found == -ERR_NOT_FOUND)
         error_set(e, ERR_NOT_FOUND,
-                  "whom to trust at %s? Set GPUMUX_CA to the fingerprint of its authority "
-                  "(sha256:…) or to a file with the certificate%s%s",
-                  r->url, path ? "; there is no " : "", path ? path : "");
+                  "no certificate authority is known for %s: set GPUMUX_CA to its fingerprint "
+                  "(sha256:…) or to a file with its certificate%s%s",
+                  r->url, path ? "; there is no file " : "", path ? path : "");
     trust.ca = str_text(&pem);
     if (found == 0)
         found = tls_context_new_client(e, &trust, NULL, TLS_HTTP, &r->tls);
@@ -109,7 +108,7 @@ static int find_token(struct error *e, struct arena *arena, const char **ret)
         r = 0; /* gpumux says that it wants one, and how to get it */
     if (r == 0 && token && !token_is_formed(TOKEN_API, token))
         r = error_set(e, ERR_INVALID,
-                      "the token is not one of 'gpumux token create': it begins with gmx_");
+                      "the token is not valid: tokens of 'gpumux token create' begin with gmx_");
     if (r == 0)
         *ret = token;
     return r;

@@ -59,7 +59,9 @@ static int say(struct error *e, const char *state, const char *token)
     printf("gpumux node --control %s --ca %s --token %s\n", url,
            fingerprint_format(authority_fingerprint(authority), fingerprint), token);
     fprintf(stderr,
-            "\nRun that on a machine with GPUs to make it a node; it works once, within 24 hours.\n"
+            "\n"
+            "Run this command on a machine with GPUs to make the machine a node; the token works "
+            "once, within 24 hours.\n"
             "Control must be up: gpumux control --state %s --listen %s\n"
             "For more nodes: gpumux token create --role node\n",
             state, url + strlen("https://"));
@@ -110,15 +112,16 @@ int control_init_command(const struct invocation *in)
     int r;
     arena_init(&arena, ARENA_BYTES);
     if (strcmp(in->operands[0], "init") != 0)
-        r = error_set(&e, ERR_INVALID, "'init' or nothing, not '%s'", in->operands[0]);
+        r = error_set(&e, ERR_INVALID, "the operand must be 'init', not '%s'", in->operands[0]);
     else if (stray)
-        r = error_set(
-            &e, ERR_INVALID,
-            "--%s has no effect on 'init', which starts nothing: give it to 'gpumux control'",
-            stray);
+        r = error_set(&e, ERR_INVALID,
+                      "--%s has no effect on 'init', which starts nothing: give the option to "
+                      "'gpumux control'",
+                      stray);
     else if (!url)
         r = error_set(&e, ERR_INVALID,
-                      "--url https://HOST:PORT says where nodes and clients will find control");
+                      "--url is missing: give the address at which nodes and clients reach "
+                      "control, https://HOST:PORT");
     else
         r = prepare(&e, &arena, url, option_value(in, "state"));
     if (r < 0)

@@ -72,7 +72,7 @@ static void on_link(void *arg, bool joined)
     if (joined)
         tell_ready(d, "joined control");
     else
-        tell_manager(d, NULL, "control is away; workloads run on for their lease");
+        tell_manager(d, NULL, "control cannot be reached; tasks run on until their lease ends");
 }
 
 /* With both parts here, joining tells that they work. A node alone must not wait for a control that
@@ -114,7 +114,7 @@ static int check_reader(struct error *e, const struct invocation *in, const char
     if ((is_node && config_reader(key) == CONFIG_BY_CONTROL) ||
         (is_control && config_reader(key) == CONFIG_BY_NODE))
         return error_set_field(e, ERR_INVALID, key,
-                               "'gpumux %s' does not read this key: give it to 'gpumux %s'",
+                               "'gpumux %s' does not read this key: give the key to 'gpumux %s'",
                                in->command->name, is_node ? "control" : "node");
     return 0;
 }
@@ -134,7 +134,7 @@ static int read_config(struct error *e, struct daemon *d, const struct invocatio
         if (strcmp(o->name, "set") == 0) {
             const char *equals = strchr(value, '=');
             if (!equals)
-                return error_set(e, ERR_INVALID, "--set takes key=value, not '%s'", value);
+                return error_set(e, ERR_INVALID, "--set must be KEY=VALUE, not '%s'", value);
             key = arena_strndup(&d->arena, value, (size_t)(equals - value));
             value = equals + 1;
         } else if (strcmp(o->name, "policy") == 0) {
@@ -181,7 +181,7 @@ static int choose_sockets(struct error *e, struct daemon *d, const struct invoca
     if (r == 0 && control && (r = address_parse_url(e, control, &d->control_address)) < 0)
         error_prefix_field(e, "--control");
     if (r == 0 && control && node)
-        r = error_set(e, ERR_INVALID, "--control and --node-socket exclude each other");
+        r = error_set(e, ERR_INVALID, "--control and --node-socket cannot be combined");
     if (r < 0)
         return r;
     if (!d->api_socket)
@@ -201,7 +201,7 @@ static int make_loop(struct error *e, struct daemon *d)
         d->base = event_base_new_with_config(options);
     if (options)
         event_config_free(options);
-    return d->base ? 0 : error_set(e, ERR_NO_MEMORY, "cannot make an event loop");
+    return d->base ? 0 : error_set(e, ERR_NO_MEMORY, "cannot create an event loop");
 }
 
 static int daemon_init(struct error *e, struct daemon *d, const struct invocation *in)
@@ -214,7 +214,7 @@ static int daemon_init(struct error *e, struct daemon *d, const struct invocatio
         return r;
     enum log_level level;
     if (!log_level_parse(d->config.log_level, &level))
-        return error_set(e, ERR_INVALID, "log_level is error, warn, info or debug, not '%s'",
+        return error_set(e, ERR_INVALID, "log_level must be error, warn, info or debug, not '%s'",
                          d->config.log_level);
     log_init(&d->log, STDERR_FILENO, level, str_equal(d->config.log_format, "json"));
     struct error deaf = {0};
@@ -271,10 +271,10 @@ static int join(struct error *e, struct daemon *d, const struct invocation *in,
                                    .timeout_ms = JOIN_MS};
     const char *ca = option_value(in, "ca");
     if (!d->control_address.port[0])
-        return error_set(e, ERR_INVALID, "--token goes with --control URL and --ca sha256:…");
+        return error_set(e, ERR_INVALID, "--token needs --control URL and --ca sha256:…");
     if (!ca)
         return error_set(e, ERR_INVALID,
-                         "--token goes with --ca sha256:…, the fingerprint that came with it");
+                         "--token needs --ca sha256:…, the fingerprint that came with the token");
     if (!options.name)
         options.name = d->config.node_name;
     int r = fingerprint_parse(e, ca, &options.ca);
@@ -303,7 +303,7 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
             return r;
     }
     if (alone && !option_given(in, "token") && option_given_of(in, of_join))
-        return error_set(e, ERR_INVALID, "--%s is for joining: it goes with --token",
+        return error_set(e, ERR_INVALID, "--%s is only for joining, with --token",
                          option_given_of(in, of_join));
     const char *spec = option_value(in, "emulate");
     struct emulation emulation = {0};
@@ -332,9 +332,9 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
         return r;
     if (agent_device_count(d->agent) == 0 && !option_given(in, "without-devices"))
         return error_set(e, ERR_NO_DEVICE,
-                         "this machine has no GPU that NVML can see ('gpumux doctor' tells more).\n"
-                         "To try gpumux with emulated ones: gpumux %s --emulate 4\n"
-                         "To run workloads that need none: gpumux %s --without-devices",
+                         "NVML finds no GPU on this machine ('gpumux doctor' shows why).\n"
+                         "To try gpumux with emulated GPUs: gpumux %s --emulate 4\n"
+                         "To run workloads without GPUs: gpumux %s --without-devices",
                          in->command->name, in->command->name);
     return 0;
 }
@@ -362,7 +362,7 @@ static void greet(const struct daemon *d)
     if (d->agent)
         printf("gpumux %s is up with %zu device%s%s\n", GPUMUX_VERSION,
                agent_device_count(d->agent), agent_device_count(d->agent) == 1 ? "" : "s",
-               agent_alive(d->agent) ? ", workloads that ran on are taken up again" : "");
+               agent_alive(d->agent) ? ", running workloads are adopted" : "");
     else
         printf("gpumux %s: control is up\n", GPUMUX_VERSION);
     if (d->control)
@@ -380,7 +380,7 @@ static void greet(const struct daemon *d)
     }
     arena_done(&scratch);
     if (d->agent && geteuid() == 0 && !d->config.allow_root)
-        printf("  root      its own workloads are refused: --set allow_root=true\n");
+        printf("  root      workloads of root are refused: --set allow_root=true\n");
     if (d->control)
         printf("  try       gpumux run -- %s     gpumux top     gpumux help\n",
                d->emulated ? "env" : "nvidia-smi");
@@ -409,7 +409,7 @@ static void farewell(const struct daemon *d, const struct invocation *in)
         if (is_place(in->given[i].option))
             printf(" --%s%s%s", in->given[i].option->name, value ? " " : "", value ? value : "");
     }
-    printf("' takes %s up again.\n", alive == 1 ? "it" : "them");
+    printf("' adopts %s.\n", alive == 1 ? "the workload" : "the workloads");
     fflush(stdout);
 }
 
@@ -472,8 +472,8 @@ int control_command(const struct invocation *in)
     if (in->operand_count > 0)
         return control_init_command(in);
     if (option_given(in, "url")) {
-        fprintf(stderr, "gpumux: control: --url is for 'gpumux control init'; --listen says where "
-                        "control listens\n");
+        fprintf(stderr, "gpumux: control: --url belongs to 'gpumux control init'; give control's "
+                        "address with --listen\n");
         return COMMAND_USAGE;
     }
     return run_daemon(in, true, false);
@@ -486,7 +486,7 @@ static int join_command(const struct invocation *in)
     int r = daemon_init(&e, &d, in);
     const char *directory = r == 0 ? arena_printf(&d.arena, "%s/node", d.state) : NULL;
     if (r == 0 && !option_given(in, "token"))
-        r = error_set(&e, ERR_INVALID, "--join-only takes a --token");
+        r = error_set(&e, ERR_INVALID, "--join-only needs --token");
     else if (r == 0)
         r = directory ? join(&e, &d, in, directory) : error_set(&e, ERR_NO_MEMORY, "out of memory");
     int status = r < 0 ? fail(in, &e) : COMMAND_OK;

@@ -33,10 +33,10 @@ static int find_libraries(struct error *e, struct arena *arena, const char **ret
             return *ret ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
         }
     }
-    return error_set(e, ERR_UNSUPPORTED,
-                     "the emulated libcuda.so.1 is not in %s/%s: install gpumux whole, or build "
-                     "all of it",
-                     own ? own : "(unknown)", library_places[0]);
+    return error_set(
+        e, ERR_UNSUPPORTED,
+        "the emulated libcuda.so.1 is not in %s/%s: install all of gpumux, or build all targets",
+        own ? own : "(unknown)", library_places[0]);
 }
 
 static bool read_line(const char *path, char *text, size_t size)

@@ -78,7 +78,7 @@ static int add(struct error *e, struct invocation *in, const struct option *opti
     bool is_choice = option->argument && strchr(option->argument, '|') &&
                      !strpbrk(option->argument, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
     if (is_choice && !choice_allows(option->argument, value))
-        return error_set(e, ERR_INVALID, "--%s takes one of %s, not '%s'", option->name,
+        return error_set(e, ERR_INVALID, "--%s must be one of %s, not '%s'", option->name,
                          option->argument, value);
     in->given[in->given_count++] = (struct option_given){option, value};
     return 0;
@@ -135,15 +135,15 @@ static int check_operands(struct error *e, const struct invocation *in)
     const struct command *c = in->command;
     size_t count = c->stops_at_operand ? in->rest_count : in->operand_count;
     if (count < c->operands_least)
-        return error_set(e, ERR_INVALID, "something is missing: gpumux %s %s", c->name,
+        return error_set(e, ERR_INVALID, "an operand is missing: gpumux %s %s", c->name,
                          c->operands);
     if (count > c->operands_most && forgets_dashes(in))
         return error_set(e, ERR_INVALID, "a command goes after '--': gpumux %s -- %s %s …", c->name,
                          in->operands[0], in->operands[1]);
     if (count > c->operands_most) {
         char *const *list = c->stops_at_operand ? in->rest : in->operands;
-        return error_set(e, ERR_INVALID, "'%s' is too much: gpumux %s %s", list[c->operands_most],
-                         c->name, c->operands);
+        return error_set(e, ERR_INVALID, "unexpected operand '%s': gpumux %s %s",
+                         list[c->operands_most], c->name, c->operands);
     }
     return 0;
 }

@@ -115,9 +115,9 @@ static void test_refused(void **state)
         {{"--name"}, "--name needs an argument: NAME"},
         {{"-n"}, "-n needs an argument: NAME"},
         {{"--quiet=1"}, "--quiet takes no argument"},
-        {{"--format", "tab"}, "takes one of table|json, not 'tab'"},
-        {{"-o", ""}, "takes one of"},
-        {{"1", "2", "3"}, "'3' is too much"},
+        {{"--format", "tab"}, "must be one of table|json, not 'tab'"},
+        {{"-o", ""}, "must be one of"},
+        {{"1", "2", "3"}, "unexpected operand '3'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct line l;

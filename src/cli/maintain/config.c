@@ -33,7 +33,7 @@ static int check_file(struct error *e, struct arena *arena, const char *path)
     if (r == 0)
         r = control_check(e, &config);
     if (r == 0)
-        printf("%s is right\n", path);
+        printf("%s is valid\n", path);
     return r;
 }
 
@@ -42,7 +42,8 @@ int config_command(const struct invocation *in)
     const char *what = in->operands[0];
     bool checks = strcmp(what, "check") == 0;
     if ((!checks && strcmp(what, "default") != 0) || (in->operand_count == 2) != checks) {
-        fprintf(stderr, "gpumux: config: 'gpumux config default' or 'gpumux config check FILE'\n");
+        fprintf(stderr,
+                "gpumux: config: use 'gpumux config default' or 'gpumux config check FILE'\n");
         return COMMAND_USAGE;
     }
     struct arena arena;

@@ -92,7 +92,7 @@ static void check_nvml(struct doctor *d, struct finding *f)
     enum verdict bad = d->has_driver ? VERDICT_FAIL : VERDICT_WARN;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        find(f, bad, "libnvidia-ml.so.1 cannot be loaded");
+        find(f, bad, "cannot load libnvidia-ml.so.1");
         mend(f, "apt install libnvidia-ml1");
         return;
     }
@@ -101,12 +101,12 @@ static void check_nvml(struct doctor *d, struct finding *f)
     if (r == 0)
         r = call_nvml(library, "nvmlDeviceGetCount_v2", &count);
     if (r == 0) {
-        find(f, count ? VERDICT_OK : VERDICT_WARN, "NVML answers: %u device%s", count,
+        find(f, count ? VERDICT_OK : VERDICT_WARN, "NVML finds %u device%s", count,
              count == 1 ? "" : "s");
         (void)call_nvml(library, "nvmlShutdown", NULL);
     } else {
-        find(f, bad, "NVML is there but does not answer (code %d)", r);
-        mend(f, "nvidia-smi     tells why");
+        find(f, bad, "NVML fails with error %d", r);
+        mend(f, "nvidia-smi     (shows the cause)");
     }
     dlclose(library);
 }
@@ -119,7 +119,7 @@ static void check_cuda(struct doctor *d, struct finding *f)
         dlclose(library);
         return;
     }
-    find(f, d->has_driver ? VERDICT_FAIL : VERDICT_WARN, "libcuda.so.1 cannot be loaded");
+    find(f, d->has_driver ? VERDICT_FAIL : VERDICT_WARN, "cannot load libcuda.so.1");
     mend(f, "apt install libcuda1");
 }
 
@@ -196,10 +196,10 @@ static void check_cgroup(struct doctor *d, struct finding *f)
     bool writable;
     if (!find_cgroup(path, sizeof path, &writable)) {
         find(f, VERDICT_WARN,
-             "no cgroup v2: what a workload leaves behind is found by its parentage only");
+             "no cgroup v2: gpumux finds the processes of a workload only by their parents");
         mend(f, "boot with systemd.unified_cgroup_hierarchy=1");
     } else if (!writable) {
-        find(f, VERDICT_WARN, "cgroup v2 is there, %.150s is not writable", path);
+        find(f, VERDICT_WARN, "the cgroup v2 directory %.150s is not writable", path);
         mend(f, "systemd-run --user --scope -p Delegate=yes gpumux up");
     } else {
         find(f, VERDICT_OK, "cgroup v2 is writable at %.150s", path);
@@ -223,20 +223,20 @@ static void check_state(struct doctor *d, struct finding *f)
 {
     struct stat st;
     if (!d->state) {
-        find(f, VERDICT_FAIL, "there is no home directory for the state");
+        find(f, VERDICT_FAIL, "no home directory for the state directory");
         mend(f, "gpumux up --state DIR");
     } else if (stat(d->state, &st) < 0 && errno == ENOENT) {
-        find(f, VERDICT_OK, "%.150s will be created", d->state);
+        find(f, VERDICT_OK, "gpumux will create %.150s", d->state);
     } else if (stat(d->state, &st) == 0 && st.st_uid != geteuid() && is_served(d->state)) {
-        find(f, VERDICT_OK, "%.150s is another user's, whose gpumux is up there", d->state);
+        find(f, VERDICT_OK, "%.150s belongs to another user, whose gpumux is up", d->state);
     } else if (stat(d->state, &st) < 0 || !S_ISDIR(st.st_mode) || access(d->state, W_OK) < 0) {
-        find(f, VERDICT_FAIL, "%.150s cannot be written: %s", d->state, strerror(errno));
+        find(f, VERDICT_FAIL, "cannot write to %.150s: %s", d->state, strerror(errno));
         mend(f, "chown -R $USER %.150s", d->state);
     } else if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-        find(f, VERDICT_FAIL, "others may write in %.150s", d->state);
+        find(f, VERDICT_FAIL, "other users may write to %.150s", d->state);
         mend(f, "chmod 0711 %.150s", d->state);
     } else {
-        find(f, VERDICT_OK, "%.150s is writable by its owner alone", d->state);
+        find(f, VERDICT_OK, "only its owner may write to %.150s", d->state);
     }
 }
 
@@ -246,22 +246,24 @@ static void check_space(struct doctor *d, struct finding *f)
     struct statvfs fs;
     char path[4096], text[SHOW_TEXT_MAX];
     if (!d->state || !str_copy(path, sizeof path, d->state)) {
-        find(f, VERDICT_WARN, "there is no state directory to look at");
+        find(f, VERDICT_WARN, "no state directory whose free space could be checked");
         return;
     }
     while (statvfs(path, &fs) < 0) { /* the nearest directory that exists */
         char *slash = strrchr(path, '/');
         if (!slash || slash == path) {
-            find(f, VERDICT_WARN, "cannot tell the free space at %.150s", d->state);
+            find(f, VERDICT_WARN, "cannot determine the free space at %.150s", d->state);
             return;
         }
         *slash = '\0';
     }
     double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
-    find(f, free_bytes < least ? VERDICT_WARN : VERDICT_OK, "%s free for the state",
+    find(f, free_bytes < least ? VERDICT_WARN : VERDICT_OK, "%s free for the state directory",
          show_bytes(free_bytes, text));
     if (f->verdict != VERDICT_OK)
-        mend(f, "df -h %.150s     and make room, or gpumux up --state DIR elsewhere", path);
+        mend(f,
+             "df -h %.150s     (free some space, or choose another place: gpumux up --state DIR)",
+             path);
 }
 
 static void check_clock(struct doctor *d, struct finding *f)
@@ -270,7 +272,7 @@ static void check_clock(struct doctor *d, struct finding *f)
     struct timespec boot, wall;
     struct timex tx = {0};
     if (clock_gettime(CLOCK_BOOTTIME, &boot) < 0 || clock_gettime(CLOCK_REALTIME, &wall) < 0) {
-        find(f, VERDICT_FAIL, "the boot clock cannot be read: leases need it");
+        find(f, VERDICT_FAIL, "cannot read the boot clock, which leases need");
         return;
     }
     enum { YEAR_2024 = 1704067200 };
@@ -278,7 +280,7 @@ static void check_clock(struct doctor *d, struct finding *f)
         find(f, VERDICT_FAIL, "the clock is years behind");
         mend(f, "timedatectl set-ntp true");
     } else if (adjtimex(&tx) == TIME_ERROR && (tx.status & STA_UNSYNC)) {
-        find(f, VERDICT_WARN, "the clock is not synchronised: times in records may be off");
+        find(f, VERDICT_WARN, "the clock is not synchronised: times in records may be wrong");
         mend(f, "timedatectl set-ntp true");
     } else {
         find(f, VERDICT_OK, "the clock is synchronised");
@@ -291,13 +293,13 @@ static void check_limits(struct doctor *d, struct finding *f)
     enum { FILES_LEAST = 4096 };
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0) {
-        find(f, VERDICT_WARN, "the limit of open files cannot be read");
+        find(f, VERDICT_WARN, "cannot read the limit of open files");
     } else if (files.rlim_max < FILES_LEAST) {
-        find(f, VERDICT_WARN, "only %llu files may be open: many workloads need more",
+        find(f, VERDICT_WARN, "a process may open only %llu files, too few for many workloads",
              (unsigned long long)files.rlim_max);
         mend(f, "ulimit -Hn %d     (permanently: /etc/security/limits.conf)", FILES_LEAST);
     } else {
-        find(f, VERDICT_OK, "%llu files may be open", (unsigned long long)files.rlim_max);
+        find(f, VERDICT_OK, "a process may open %llu files", (unsigned long long)files.rlim_max);
     }
 }
 
@@ -305,7 +307,7 @@ static void check_up(struct doctor *d, struct finding *f)
 {
     struct client c;
     if (client_init(&c, d->in) != COMMAND_OK) {
-        find(f, VERDICT_FAIL, "where gpumux is, or how to speak to it, is set wrong");
+        find(f, VERDICT_FAIL, "the address of gpumux, its authority or the token is not valid");
         return;
     }
     struct http_client *http = c.http;
@@ -315,7 +317,7 @@ static void check_up(struct doctor *d, struct finding *f)
     if (r == 0 && http_client_status(http) >= 300) {
         (void)client_problem(&e, http_client_status(http), http_client_body(http, NULL),
                              strlen(http_client_body(http, NULL)));
-        find(f, VERDICT_FAIL, "gpumux is up, and says: %.150s", e.text);
+        find(f, VERDICT_FAIL, "gpumux is up, but refuses this command: %.150s", e.text);
     } else if (r == 0 && client_check_server(&e, http_client_server(http)) < 0) {
         find(f, VERDICT_FAIL, "%s", e.text);
     } else if (r == 0) {
@@ -325,7 +327,7 @@ static void check_up(struct doctor *d, struct finding *f)
         json_decref(answer);
     } else {
         find(f, VERDICT_WARN, "gpumux is not up: %.150s", e.text);
-        mend(f, "%s", c.socket ? "gpumux up" : "is GPUMUX_URL right?");
+        mend(f, "%s", c.socket ? "gpumux up" : "check GPUMUX_URL");
     }
     client_done(&c);
 }

@@ -151,7 +151,7 @@ static int back_up(struct error *e, const char *directory, const char *file, boo
     (void)sigprocmask(SIG_SETMASK, &before, NULL); /* one that is pending ends this process here */
     char text[SHOW_TEXT_MAX];
     if (r > 0)
-        return error_set(e, ERR_IO, "a signal ended the backup; %s is as it was", file);
+        return error_set(e, ERR_IO, "a signal interrupted the backup; %s is unchanged", file);
     if (r == 0)
         printf("%s is sound: %lld workloads, revision %lld, layout %lld, %s\n", file,
                (long long)copy.workloads, (long long)copy.revision, (long long)copy.version,
@@ -176,8 +176,8 @@ int state_command(const struct invocation *in)
     bool overwrites = option_given(in, "overwrite");
     if ((!exports && !backs_up && strcmp(what, "check") != 0) || backs_up != (file != NULL) ||
         (overwrites && !backs_up)) {
-        fprintf(stderr, "gpumux: state: 'gpumux state check', 'gpumux state export' or "
-                        "'gpumux state backup [--overwrite] FILE'\n");
+        fprintf(stderr, "gpumux: state: use 'gpumux state check', 'gpumux state export' or 'gpumux "
+                        "state backup [--overwrite] FILE'\n");
         return COMMAND_USAGE;
     }
     struct arena arena;

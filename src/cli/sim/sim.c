@@ -38,8 +38,8 @@ static int number_option(struct error *e, const struct invocation *in, const cha
         return 0;
     double number = strtod(text, &end);
     if (!*text || *end || !(number >= least && number <= most))
-        return error_set(e, ERR_INVALID, "--%s takes a number from %g to %g, not '%s'", name, least,
-                         most, text);
+        return error_set(e, ERR_INVALID, "--%s must be a number from %g to %g, not '%s'", name,
+                         least, most, text);
     *value = number;
     return 0;
 }
@@ -51,7 +51,7 @@ static int count_option(struct error *e, const struct invocation *in, const char
     double count = *value;
     int r = number_option(e, in, name, least, most, &count);
     if (r == 0 && count != floor(count))
-        return error_set(e, ERR_INVALID, "--%s takes a whole number, not '%s'", name,
+        return error_set(e, ERR_INVALID, "--%s must be a whole number, not '%s'", name,
                          option_value(in, name));
     if (r == 0)
         *value = count;
@@ -66,7 +66,7 @@ static int for_each_part(struct error *e, const char *list, void *to,
         char part[LIST_PART_MAX];
         size_t length = strcspn(at, ",");
         if (length == 0 || length >= sizeof part)
-            return error_set(e, ERR_INVALID, "'%s' is no list separated by commas", list);
+            return error_set(e, ERR_INVALID, "'%s' is not a list separated by commas", list);
         memcpy(part, at, length);
         part[length] = '\0';
         int r = take(e, part, to);
@@ -87,7 +87,7 @@ static int take_variant(struct error *e, const char *part, void *to)
     int r = campaign_variant_parse(e, part, variant);
     for (enum policy_part p = 0; r == 0 && p < POLICY_PART_END; p++)
         if (variant->options.without[p] && !policy_has_part(variant->policy, p))
-            return error_set(e, ERR_INVALID, "'%s': the policy %s has no %s that could be left out",
+            return error_set(e, ERR_INVALID, "'%s': the policy %s has no part '%s' to leave out",
                              part, variant->policy->name, policy_part_name(p));
     return r;
 }
@@ -100,7 +100,8 @@ static int take_part(struct error *e, const char *part, void *to)
     if (policy_part_parse(part, &left_out) < 0)
         return error_set(
             e, ERR_INVALID,
-            "'%s' is no part of a policy: 'gpumux help sim' lists them under --without", part);
+            "'%s' is not a part of a policy: 'gpumux help sim' lists the parts under --without",
+            part);
     options->without[left_out] = true;
     return 0;
 }
@@ -130,7 +131,7 @@ static int add_variant(struct error *e, struct campaign_config *c, const struct 
             memcmp(&c->variants[i].options, options, sizeof *options) == 0)
             return 0; /* asked for by name as well */
     if (c->variant_count == CAMPAIGN_VARIANTS_MAX)
-        return error_set(e, ERR_TOO_LARGE, "more than %d policies, with those that lack a part",
+        return error_set(e, ERR_TOO_LARGE, "more than %d policies, including those without a part",
                          CAMPAIGN_VARIANTS_MAX);
     c->variants[c->variant_count++] =
         (struct campaign_variant){.policy = policy, .options = *options};
@@ -173,7 +174,7 @@ static int read_ablate(struct error *e, const char *list, struct campaign_config
         r = add_with_ablations(e, &whole[i], &parts, c);
     }
     if (r == 0 && !has_some)
-        return error_set(e, ERR_INVALID, "--ablate: none of these policies has a part of '%s'",
+        return error_set(e, ERR_INVALID, "--ablate: none of these policies has any part of '%s'",
                          list);
     return r;
 }
@@ -184,7 +185,8 @@ static int take_rate(struct error *e, const char *part, void *to)
     char *end;
     double rate = strtod(part, &end);
     if (*end || !(rate > 0 && rate <= 1e9))
-        return error_set(e, ERR_INVALID, "'%s' is no rate or load", part);
+        return error_set(e, ERR_INVALID, "'%s' is not a rate or load, which is a number above 0",
+                         part);
     if (c->rate_count == CAMPAIGN_LOADS_MAX)
         return error_set(e, ERR_TOO_LARGE, "more than %d rates", CAMPAIGN_LOADS_MAX);
     c->rates[c->rate_count++] = rate;
@@ -197,9 +199,7 @@ static int read_policies(struct error *e, const struct invocation *in, struct ca
     const char *ablate = option_value(in, "ablate");
     int r = 0;
     if (without && ablate)
-        return error_set(e, ERR_INVALID,
-                         "--without takes parts from all policies, --ablate compares with and "
-                         "without them: give one");
+        return error_set(e, ERR_INVALID, "--without and --ablate cannot be combined");
     if (policies && strcmp(policies, "all") != 0)
         r = for_each_part(e, policies, c, take_variant);
     else if (policies)
@@ -220,11 +220,13 @@ static int read_rates(struct error *e, const struct invocation *in, const struct
 {
     const char *rates = option_value(in, "rate"), *loads = option_value(in, "load");
     if (rates && loads)
-        return error_set(e, ERR_INVALID, "--rate and --load say the same in two ways: give one");
+        return error_set(e, ERR_INVALID, "--rate and --load cannot be combined");
     int r = for_each_part(e, loads ? loads : rates ? rates : "1", c, take_rate);
     double load = trace_load(&s->trace, s->hardware.device_count);
     if (r == 0 && loads && !isfinite(load))
-        return error_set(e, ERR_INVALID, "all come at once: --load has no meaning for this trace");
+        return error_set(
+            e, ERR_INVALID,
+            "--load has no meaning for this trace, whose workloads all arrive at once");
     for (size_t i = 0; r == 0 && loads && i < c->rate_count; i++)
         c->rates[i] /= load;
     return r;
@@ -261,7 +263,7 @@ static int open_scenario(struct error *e, const struct invocation *in, uint64_t 
         r = draft_read_file(e, words.trace, &text);
         if (r == -ERR_NOT_FOUND)
             error_set(e, ERR_NOT_FOUND,
-                      "there is no file %s; those that need none are philly, tasks-300, poisson, "
+                      "there is no file %s; traces without a file are philly, tasks-300, poisson, "
                       "bursty and diurnal",
                       words.trace);
         words.trace_text = str_text(&text);
@@ -392,8 +394,7 @@ static void show_pace(const struct campaign_run *runs, size_t count, int64_t ela
     for (size_t i = 0; i < count; i++)
         decisions += runs[i].is_resumed ? 0 : (double)runs[i].result.summary.decisions;
     if (isatty(STDERR_FILENO) && decisions > 0 && elapsed_ms > 0)
-        fprintf(stderr,
-                "%.0f decisions in %.1f s: %.0f a second, with all that is simulated around them\n",
+        fprintf(stderr, "%.0f decisions in %.1f s: %.0f a second, including all simulated events\n",
                 decisions, (double)elapsed_ms / 1000, decisions * 1000 / (double)elapsed_ms);
 }
 
@@ -466,8 +467,8 @@ static void tell_unplaced(const struct campaign_config *c, const struct campaign
                 unplaced += r->workloads[w].kind == WORKLOAD_SERVICE && r->workloads[w].start_s < 0;
             if (unplaced == 0)
                 continue;
-            fprintf(stderr, "gpumux: sim: %zu of %zu services found no place under %s\n", unplaced,
-                    c->engine.service_count, r->policy);
+            fprintf(stderr, "gpumux: sim: %zu of %zu services could not be placed under %s\n",
+                    unplaced, c->engine.service_count, r->policy);
             break;
         }
 }
@@ -568,13 +569,12 @@ static int validate(const struct invocation *in, const char *path)
                v.fitted_error_mean);
         return COMMAND_OK;
     }
-    printf("speeds kept beside a neighbour: %zu measured, each predicted by a fit that has not "
-           "seen its "
-           "pair of models\n",
+    printf("speeds beside a neighbour: %zu measured, each predicted by a fit without its pair of "
+           "models\n",
            v.values);
     printf("mean error %.3f, 90th percentile %.3f, largest %.3f, bias %+.3f\n", v.error_mean,
            v.error_p90, v.error_max, v.bias);
-    printf("mean error of a fit to all of them: %.3f\n", v.fitted_error_mean);
+    printf("mean error of a fit to all pairs: %.3f\n", v.fitted_error_mean);
     if (v.unknown_rows > 0)
         printf("left out: %zu rows of models that were not measured alone\n", v.unknown_rows);
     return COMMAND_OK;
@@ -664,7 +664,8 @@ static int explain(struct campaign_config *c, const struct scenario *s, uint64_t
     if (!explanation) {
         (void)error_set(&e, ERR_NO_MEMORY, "out of memory");
     } else if (workload < 1 || workload > most) {
-        (void)error_set(&e, ERR_INVALID, "workloads are numbered from 1 to %zu", most);
+        (void)error_set(&e, ERR_INVALID,
+                        "--explain must be the number of a workload, from 1 to %zu", most);
     } else {
         trace_hasten(&trace, c->rates[0]);
         c->engine.trace = &trace;
@@ -675,7 +676,7 @@ static int explain(struct campaign_config *c, const struct scenario *s, uint64_t
         c->engine.explanation = explanation;
         if (engine_run(&e, &c->engine, &result) == 0 && !*explanation->text)
             (void)error_set(&e, ERR_NOT_FOUND,
-                            "workload %llu is larger than all of these nodes: nothing is placed",
+                            "workload %llu is larger than every node, and is never placed",
                             (unsigned long long)workload);
         else if (!e.code)
             status = is_json ? show_explanation_json(result.policy, explanation)
@@ -718,7 +719,7 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
         status = fail(&e);
         if (e.code == ERR_UNAVAILABLE && config.directory)
             fprintf(stderr,
-                    "gpumux: sim: what is done is in %s: the same command goes on from there\n",
+                    "gpumux: sim: finished runs are in %s: the same command continues from there\n",
                     config.directory);
     } else {
         size_t count;
@@ -744,11 +745,12 @@ int sim_command(const struct invocation *in)
     bool validates = option_given(in, "validate");
     int r;
     if (validates && in->given_count > 1u + option_given(in, "json"))
-        r = error_set(&e, ERR_INVALID, "--validate simulates nothing: only --json goes with it");
+        r = error_set(&e, ERR_INVALID,
+                      "--validate simulates nothing, and can be combined only with --json");
     else if (validates)
         return validate(in, option_value(in, "validate"));
     else if (option_given(in, "explain") && option_given(in, "out"))
-        r = error_set(&e, ERR_INVALID, "--explain prints, and writes nothing to --out: give one");
+        r = error_set(&e, ERR_INVALID, "--explain and --out cannot be combined");
     else
         r = count_option(&e, in, "seed", 0, 1e15, &seed);
     if (r == 0)

@@ -43,10 +43,10 @@ static int check_exported(struct error *e, const char *wanted)
     for (const char *at = wanted;;) {
         size_t item = strcspn(at, ",");
         if (item == 0 || memchr(at, '=', item) || memchr(at, ' ', item))
-            return error_set_field(
-                e, ERR_INVALID, "export",
-                "'%.*s' is no variable's name: all, none or NAME,NAME; --env NAME=VALUE sets one",
-                (int)(item < 40 ? item : 40), at);
+            return error_set_field(e, ERR_INVALID, "export",
+                                   "'%.*s' is not the name of a variable: give all, none or "
+                                   "NAME,NAME; --env NAME=VALUE sets a variable",
+                                   (int)(item < 40 ? item : 40), at);
         if (!at[item])
             return 0;
         at += item + 1;
@@ -112,7 +112,7 @@ static int set_slo(struct error *e, struct arena *arena, const char *text,
 {
     const char *colon = strchr(text, ':');
     if (!colon)
-        return error_set(e, ERR_INVALID, "--slo takes PERCENTILE:LATENCY such as 99:50ms, not '%s'",
+        return error_set(e, ERR_INVALID, "--slo must be PERCENTILE:TIME, such as 99:50ms, not '%s'",
                          text);
     const char *percentile = arena_strndup(arena, text, (size_t)(colon - text));
     if (!percentile)
@@ -141,7 +141,7 @@ static int set_directory(struct error *e, struct arena *arena, const char *given
         return 0;
     }
     if (!getcwd(here, sizeof here))
-        return error_set_errno(e, ERR_IO, errno, "cannot tell the current directory");
+        return error_set_errno(e, ERR_IO, errno, "cannot determine the current directory");
     spec->directory = given ? arena_printf(arena, "%s/%s", here, given) : arena_strdup(arena, here);
     return spec->directory ? 0 : no_memory(e);
 }
@@ -177,8 +177,9 @@ static int apply_flags(struct error *e, struct arena *arena, const struct invoca
         if (!sets_spec(o))
             continue;
         if (draft->count != 1)
-            return error_set(e, ERR_INVALID, "--%s is for one workload, and the file describes %zu",
-                             o->name, draft->count);
+            return error_set(e, ERR_INVALID,
+                             "--%s applies to one workload, but the file describes %zu", o->name,
+                             draft->count);
         int r = set_flag(e, arena, &in->given[i], draft->specs);
         if (r < 0)
             return r;
@@ -187,7 +188,8 @@ static int apply_flags(struct error *e, struct arena *arena, const struct invoca
         return 0;
     if (draft->count != 1)
         return error_set(e, ERR_INVALID,
-                         "a command is for one workload, and the file describes %zu", draft->count);
+                         "a command applies to one workload, but the file describes %zu",
+                         draft->count);
     draft->specs[0].command =
         (struct words){.count = in->rest_count, .items = (const char **)in->rest};
     return 0;

@@ -93,7 +93,7 @@ static void test_file(void **state)
     arena_done(&m.arena);
     MAKE(&m, two, "--quota", "4g");
     assert_int_equal(m.result, -ERR_INVALID);
-    assert_non_null(strstr(m.e.text, "--quota is for one workload"));
+    assert_non_null(strstr(m.e.text, "--quota applies to one workload"));
     arena_done(&m.arena);
     MAKE(&m, two, "--", "z");
     assert_int_equal(m.result, -ERR_INVALID);
@@ -126,7 +126,7 @@ static void test_environment(void **state)
     arena_done(&m.arena);
     MAKE(&m, NULL, "--export=X,DRAFT_TEST=1", "--", "x");
     assert_int_equal(m.result, -ERR_INVALID);
-    assert_non_null(strstr(m.e.text, "'DRAFT_TEST=1' is no variable's name"));
+    assert_non_null(strstr(m.e.text, "'DRAFT_TEST=1' is not the name of a variable"));
     arena_done(&m.arena);
     MAKE(&m, NULL, "--export=X,,Y", "--", "x");
     assert_int_equal(m.result, -ERR_INVALID);

@@ -116,9 +116,9 @@ static void interrupt(struct run *run)
     run->interrupts++;
     if (!run->quiet)
         fprintf(stderr, "\ngpumux: %s %s\n", run->id,
-                run->interrupts == 1   ? "is being cancelled; Ctrl-C again kills it"
-                : run->interrupts == 2 ? "is being killed; Ctrl-C again leaves it alone"
-                                       : "is left alone: 'gpumux cancel' ends it");
+                run->interrupts == 1   ? "is being cancelled; Ctrl-C again kills the workload"
+                : run->interrupts == 2 ? "is being killed; Ctrl-C again leaves the workload running"
+                                       : "is left running; 'gpumux cancel' ends the workload");
     if (run->interrupts <= INTERRUPTS_MAX)
         cancel(run, run->interrupts > 1);
 }
@@ -274,7 +274,7 @@ static int look(struct error *e, struct run *run)
     const char *name = json_text(workload, "state", "");
     enum workload_state state;
     if (workload_state_parse(name, &state) < 0)
-        return error_set(e, ERR_PROTOCOL, "the state '%s' is unknown", name);
+        return error_set(e, ERR_PROTOCOL, "unknown state '%s'", name);
     run->running = state == WORKLOAD_RUNNING || state == WORKLOAD_STARTING;
     run->terminal = workload_state_is_terminal(state);
     tell_waiting(run);
@@ -293,8 +293,8 @@ static int step_output(struct error *e, struct run *run)
         ended = true; /* no longer kept: there is nothing to show */
     } else if (r == -ERR_UNAVAILABLE && run->client->answered) {
         fprintf(stderr,
-                "gpumux: the rest of its output is missing here: %s\n"
-                "  gpumux logs %s   shows it when the node is back\n",
+                "gpumux: the rest of the output is missing: %s\n"
+                "  gpumux logs %s   shows the output when the node is back\n",
                 e->text, run->id);
         ended = true;
     } else if (r < 0) {
@@ -344,7 +344,7 @@ static int turn(struct error *e, struct run *run, int signals)
         {.fd = reads ? STDIN_FILENO : -1, .events = POLLIN},
     };
     if (poll(fds, sizeof fds / sizeof fds[0], wait_ms(run)) < 0 && errno != EINTR)
-        return error_set_errno(e, ERR_IO, errno, "cannot wait");
+        return error_set_errno(e, ERR_IO, errno, "cannot wait for events");
     take_signals(run, signals);
     if (fds[3].revents)
         read_input(run);

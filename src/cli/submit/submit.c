@@ -47,8 +47,8 @@ static void warn(const struct draft *draft)
         uint64_t quota = needs->quota_bytes;
         if (needs->devices > 0 && quota == 0 && share > 0 && share != share_told) {
             fprintf(stderr,
-                    "gpumux: share %d without a quota: it gets a device of its own; give --quota "
-                    "to share one\n",
+                    "gpumux: share %d without a quota: the workload gets a device of its own; give "
+                    "--quota to share a device\n",
                     share);
             share_told = share;
         }
@@ -57,7 +57,7 @@ static void warn(const struct draft *draft)
             char text[2][SHOW_TEXT_MAX];
             fprintf(stderr,
                     "gpumux: quota %s: a CUDA context alone takes %s of a real device, so a "
-                    "program gets no memory there\n",
+                    "program can allocate no memory\n",
                     show_bytes((double)quota, text[0]),
                     show_bytes((double)LIMITS_CONTEXT_BYTES, text[1]));
             quota_told = quota;
@@ -189,7 +189,8 @@ static int show_answer(const struct invocation *in, const json_t *answer)
         return status;
     if (!option_given(in, "quiet")) {
         if (option_given(in, "key") && json_is_true(json_object_get(answer, "repeated")))
-            fprintf(stderr, "gpumux: --key %s was taken before: these are the ids of then\n",
+            fprintf(stderr,
+                    "gpumux: --key %s was used before: these are the ids of the first submission\n",
                     option_value(in, "key"));
         tell_never(workloads);
     }
@@ -203,8 +204,9 @@ static int show_answer(const struct invocation *in, const json_t *answer)
 int submit_command(const struct invocation *in)
 {
     if (in->operand_count == 0 && in->rest_count == 0) {
-        fprintf(stderr, "gpumux: submit: give a FILE ('-' for standard input), or a command after "
-                        "'--'\n'gpumux submit --help' tells more.\n");
+        fprintf(stderr,
+                "gpumux: submit: give a FILE ('-' for standard input), or a command after '--'\n"
+                "See 'gpumux submit --help'.\n");
         return COMMAND_USAGE;
     }
     struct client c;

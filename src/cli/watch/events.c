@@ -67,7 +67,7 @@ static int get_page(struct error *e, struct client *c, uint64_t since, const cha
         str_append(&target, "&workload=");
         http_append_encoded(&target, workload);
     }
-    int r = str_failed(&target) ? error_set(e, ERR_INVALID, "the reference is too long")
+    int r = str_failed(&target) ? error_set(e, ERR_INVALID, "the name of the workload is too long")
                                 : client_get(e, c, str_text(&target), ret);
     str_done(&target);
     return r;
@@ -146,7 +146,7 @@ int events_command(const struct invocation *in)
         char *end;
         v.last = strtoull(since, &end, 10);
         if (!*since || *end || since[0] == '-') {
-            fprintf(stderr, "gpumux: events: --since takes a revision, a number, not '%s'\n",
+            fprintf(stderr, "gpumux: events: --since must be the number of a revision, not '%s'\n",
                     since);
             return COMMAND_USAGE;
         }

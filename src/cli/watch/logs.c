@@ -91,7 +91,7 @@ static int read_attempt(const struct invocation *in, int *ret)
     char rest;
     *ret = 0;
     if (text && (sscanf(text, "%d%c", ret, &rest) != 1 || *ret < 1)) {
-        fprintf(stderr, "gpumux: logs: --attempt takes a number from 1 on, not '%s'\n", text);
+        fprintf(stderr, "gpumux: logs: --attempt must be a number from 1 on, not '%s'\n", text);
         return COMMAND_USAGE;
     }
     return COMMAND_OK;
@@ -104,7 +104,7 @@ static int read_tail(const struct invocation *in, int *ret)
     char rest;
     *ret = -1;
     if (text && (sscanf(text, "%d%c", ret, &rest) != 1 || *ret < 0 || *ret > TAIL_LINES_MAX)) {
-        fprintf(stderr, "gpumux: logs: --tail takes a number of lines up to %d, not '%s'\n",
+        fprintf(stderr, "gpumux: logs: --tail must be a number of lines up to %d, not '%s'\n",
                 TAIL_LINES_MAX, text);
         return COMMAND_USAGE;
     }

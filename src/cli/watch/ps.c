@@ -131,7 +131,8 @@ static int check_states(const char *states)
         snprintf(name, sizeof name, "%.*s", (int)length, word);
         if (length == 0 || (length < sizeof name && workload_state_parse(name, &state) == 0))
             continue;
-        fprintf(stderr, "gpumux: ps: --state: there is no state '%.*s'; there are: ", (int)length,
+        fprintf(stderr,
+                "gpumux: ps: --state: there is no state '%.*s'; the states are: ", (int)length,
                 word);
         for (unsigned i = 0; i < WORKLOAD_STATE_END; i++)
             fprintf(stderr, "%s%s", i ? ", " : "", workload_state_name((enum workload_state)i));

@@ -205,7 +205,7 @@ static int show_screen(struct client *c, int64_t interval_ms)
     SCREEN *screen = newterm(NULL, stdout, stdin);
     if (!screen) {
         news_done(&news);
-        fprintf(stderr, "gpumux: top: this terminal cannot be drawn on; try 'gpumux top --once'\n");
+        fprintf(stderr, "gpumux: top: cannot draw on this terminal; try 'gpumux top --once'\n");
         return COMMAND_FAILED;
     }
     c->quiet = true; /* the screen is no place for lines, and says it itself */

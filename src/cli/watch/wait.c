@@ -45,7 +45,7 @@ static int look(struct error *e, struct waiting *w, const char *reference)
     uint64_t id = (uint64_t)json_number(workload, "id", 0);
     enum workload_state state;
     if (workload_state_parse(json_text(workload, "state", ""), &state) < 0) {
-        r = error_set(e, ERR_PROTOCOL, "an unknown state in the answer");
+        r = error_set(e, ERR_PROTOCOL, "the answer has an unknown state");
     } else if (!workload_state_is_terminal(state)) {
         r = hash_map_put(&w->pending, id, w);
         tell_waiting(w, workload);
@@ -109,8 +109,8 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
     while (r == 0 && w->pending.count > 0) {
         int64_t left = deadline_boot_ms - clock_boot_ms();
         if (left <= 0) {
-            r = error_set(e, ERR_TIMEOUT, "%zu of %zu have not ended in time", w->pending.count,
-                          list.count);
+            r = error_set(e, ERR_TIMEOUT, "%zu of %zu workloads have not ended in time",
+                          w->pending.count, list.count);
             break;
         }
         r = follow_events_step(e, &events, left < STEP_MS ? left : STEP_MS);
