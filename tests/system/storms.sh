@@ -21,7 +21,7 @@ usage() { field "$1" "usage.$2"; }
 
 echo "-- without gpumux, run says what to do"
 "$gpumux" run --quota 8g --share 30 -- true > "$work/out" 2>&1 && fail "it ran without gpumux"
-grep -q "'gpumux up' starts it" "$work/out" || fail "$(cat "$work/out")"
+grep -q "Start gpumux with 'gpumux up'" "$work/out" || fail "$(cat "$work/out")"
 
 echo "-- processes race for their quota while the agent is killed; some begin while there is none"
 up
