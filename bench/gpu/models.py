@@ -63,59 +63,6 @@ class Lstm(nn.Module):
         return self.head(self.cells(self.words(tokens))[0][:, -1])
 
 
-class DecoderLayer(nn.Module):
-    def __init__(self, width, heads, groups, inner):
-        super().__init__()
-        self.heads, self.groups, self.size = heads, groups, width // heads
-        self.before, self.between = nn.RMSNorm(width), nn.RMSNorm(width)
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, groups * self.size, bias=False)
-        self.value = nn.Linear(width, groups * self.size, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.gate, self.up = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False)
-        self.down = nn.Linear(inner, width, bias=False)
-
-    def forward(self, x, turn, past, position):
-        def split(y, heads):
-            return y.view(y.shape[0], 1, heads, self.size).transpose(1, 2)
-
-        def rotate(y):
-            half = self.size // 2
-            return y * turn[0] + torch.cat((-y[..., half:], y[..., :half]), -1) * turn[1]
-
-        y = self.before(x)
-        past[0][:, :, position:position + 1] = rotate(split(self.key(y), self.groups))
-        past[1][:, :, position:position + 1] = split(self.value(y), self.groups)
-        seen = nn.functional.scaled_dot_product_attention(
-            rotate(split(self.query(y), self.heads)), past[0][:, :, :position + 1], past[1][:, :, :position + 1],
-            enable_gqa=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(x.shape))
-        y = self.between(x)
-        return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
-
-
-class Decoder(nn.Module):
-    """A decoder of Llama's shape with 1.1 billion parameters that makes one token a call, from the tokens before."""
-
-    def __init__(self, batch=1, vocabulary=32000, width=2048, heads=32, groups=4, inner=5632, layers=22, length=256):
-        super().__init__()
-        self.length, self.position = length, 0
-        self.words = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(DecoderLayer(width, heads, groups, inner) for _ in range(layers))
-        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
-        size = width // heads
-        self.register_buffer("past", torch.zeros(layers, 2, batch, groups, length, size))
-        angles = torch.arange(length)[:, None] * 10000.0 ** -(torch.arange(0, size, 2) / size)
-        self.register_buffer("turns", torch.stack((angles.cos(), angles.sin()), 1).repeat(1, 1, 2))
-
-    def forward(self, token):
-        x = self.words(token)
-        for layer, past in zip(self.layers, self.past):
-            x = layer(x, self.turns[self.position], past, self.position)
-        self.position = (self.position + 1) % self.length
-        return self.head(self.norm(x)).argmax(-1)
-
-
 def example(name, batch, device, dtype=torch.float32):
     """A network and a batch of random input for it."""
     if name == "resnet50":
@@ -126,6 +73,4 @@ def example(name, batch, device, dtype=torch.float32):
         return Bert().to(device, dtype), torch.randint(0, 30522, (batch, 128), device=device)
     if name == "lstm":
         return Lstm().to(device, dtype), torch.randint(0, 10000, (batch, 35), device=device)
-    if name == "decoder":
-        return Decoder(batch).to(device, torch.float16), torch.zeros(batch, 1, dtype=torch.long, device=device)
-    raise SystemExit(f"no network is called {name}: resnet50, bert, lstm or decoder")
+    raise SystemExit(f"no network is called {name}: resnet50, bert or lstm")

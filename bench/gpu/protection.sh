@@ -24,7 +24,6 @@ parts() {
 calls|40|300|price of single calls, native and shimmed alternating, without and with MPS|measure_calls.py
 steps|230|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
 step-inside|40|180|the shim's own part of such a step, by its own account|measure_step_inside.py
-quick|400|440|a step bound by its host, with quick launches and without them in turns|measure_quick.py
 step-parts|100|300|the step with less and less of what gpumux gives a task, down to MPS alone|measure_step_parts.py
 endings-signals|200|420|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
 endings-kills|230|420|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills

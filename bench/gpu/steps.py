@@ -1,8 +1,8 @@
 """A training task that makes as many steps as it is told to, and says how long they took.
 
-Reads `steps N` lines from standard input; answers each with one JSON object. `pairs N` asks for N pairs of steps with
-quick launches and without them. One step more comes before them and does not
-count: with it the device comes from another process's work to this one's. `--fake` needs no PyTorch.
+Reads `steps N` lines from standard input and answers each with one JSON object. An uncounted step
+precedes them, in which the device changes from another process's work to this one's. `--fake` needs
+no PyTorch.
 """
 
 import argparse
@@ -11,26 +11,8 @@ import ctypes
 import gc
 import json
 import os
-import random
 import sys
 import time
-
-
-def make_decode(batch):
-    """One token of a decoder, launched kernel by kernel."""
-    import torch
-
-    from models import example
-
-    torch.manual_seed(1)
-    net, token = example("decoder", batch, "cuda")
-    net.eval()
-
-    @torch.inference_mode()
-    def step():
-        token.copy_(net(token))
-
-    return step, torch.cuda.synchronize
 
 
 def make_step(model, batch):
@@ -64,32 +46,15 @@ def pin(cores):
 
 
 def ticks():
-    """Launches, the shim's own ticks for them, of quick launches and of others; and the time, in ticks and in seconds. None: the
-    shim does not measure itself."""
+    """Returns the number of launches, the shim's own ticks for them, and the time in ticks and in
+    seconds; None without a shim that measures itself."""
     library = ctypes.CDLL(None)
     with contextlib.suppress(AttributeError, ValueError):
         library.gpumux_ticks_now.restype = ctypes.c_uint64
-        quick, other, quick_ticks, other_ticks = (ctypes.c_uint64 * 4).in_dll(library, "gpumux_ticks")
-        return {"quick": quick, "other": other, "quick_ticks": quick_ticks, "other_ticks": other_ticks,
+        launches, spent = (ctypes.c_uint64 * 2).in_dll(library, "gpumux_ticks")
+        return {"launches": launches, "ticks": spent,
                 "now_ticks": library.gpumux_ticks_now(), "now_s": time.monotonic()}
     return None
-
-
-def make_pairs(step, synchronize, count):
-    """Times of single steps with quick launches and without them, in ms, of a shim that can do both
-    (libgpumux-cuda-switch.so). The two of a pair follow each other, in any order."""
-    library = ctypes.CDLL(None)
-    library.gpumux_quick_paid.restype = ctypes.c_uint64
-    taken, paid = {1: [], 0: []}, {1: 0, 0: 0}
-    for _ in range(count):
-        for is_quick in random.sample([1, 0], 2):
-            library.gpumux_quick_choose(is_quick)
-            start = time.perf_counter()
-            step()
-            synchronize()
-            taken[is_quick].append((time.perf_counter() - start) * 1000)
-            paid[is_quick] += library.gpumux_quick_paid() != 0
-    return {"quick_ms": taken[1], "slow_ms": taken[0], "quick_paid": paid[1], "slow_paid": paid[0]}
 
 
 def main():
@@ -101,8 +66,6 @@ def main():
     options = parser.parse_args()
     if options.fake:
         step, synchronize = lambda: time.sleep(0.001), lambda: None
-    elif options.model == "decoder":
-        step, synchronize = make_decode(options.batch)
     else:
         step, synchronize = make_step(options.model, options.batch)
     for _ in range(12):
@@ -114,13 +77,9 @@ def main():
     for line in sys.stdin:
         if options.cores:
             pin([int(core) for core in options.cores.split(",")])
-        what, steps = line.split()
-        steps = int(steps)
+        steps = int(line.split()[1])
         step()
         synchronize()
-        if what == "pairs":
-            print(json.dumps(make_pairs(step, synchronize, steps)), flush=True)
-            continue
         start, host = time.perf_counter(), time.process_time()
         for _ in range(steps):
             step()

@@ -287,9 +287,8 @@ static int64_t fastest_ms(void **state, int64_t (*end)(void), int64_t enough_ms)
     return fastest;
 }
 
-/* Deep enough to be deadly without the window. Most of these launches are quick launches
- * (quick.h). */
-static int64_t end_quick(const char *how)
+/* Deep enough to be deadly without the window. */
+static int64_t end_known(const char *how)
 {
     setenv("GPUMUX_WINDOW_US", "20000", 1);
     struct task task = start_ready(true, how, "40", "1000");
@@ -306,20 +305,20 @@ static int64_t end_quick(const char *how)
     return took;
 }
 
-static int64_t end_quick_by_signal(void)
+static int64_t end_known_by_signal(void)
 {
-    return end_quick("known");
+    return end_known("known");
 }
 
-static int64_t end_quick_by_exit(void)
+static int64_t end_known_by_exit(void)
 {
-    return end_quick("known-exit");
+    return end_known("known-exit");
 }
 
-static void test_ends_while_quick_launches_go_on(void **state)
+static void known_launches_in_flight_end_gracefully(void **state)
 {
-    assert_in_range(fastest_ms(state, end_quick_by_signal, GRACEFUL_MS), 0, GRACEFUL_MS);
-    assert_in_range(fastest_ms(state, end_quick_by_exit, GRACEFUL_MS), 0, GRACEFUL_MS);
+    assert_in_range(fastest_ms(state, end_known_by_signal, GRACEFUL_MS), 0, GRACEFUL_MS);
+    assert_in_range(fastest_ms(state, end_known_by_exit, GRACEFUL_MS), 0, GRACEFUL_MS);
 }
 
 static void test_handlers_that_save(void **state)
@@ -461,7 +460,7 @@ int main(int argc, char **argv)
         TEST(test_a_crash_stays_one),
         TEST(test_a_short_queue_may_be_killed),
         TEST(test_a_kill_beneath_the_window),
-        TEST(test_ends_while_quick_launches_go_on),
+        TEST(known_launches_in_flight_end_gracefully),
         TEST(test_handlers_that_save),
         TEST(test_threads_inside_the_driver),
         TEST(test_signals_that_are_waited_for),

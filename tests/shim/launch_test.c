@@ -54,7 +54,6 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
-/* The window also bounds short kernels, which use prepaid GPU time. */
 static void test_a_window_bounds_short_kernels(void **state)
 {
     enum { SHORT_US = 500, LAUNCHES = 400 };
@@ -69,33 +68,6 @@ static void test_a_window_bounds_short_kernels(void **state)
     assert_int_equal(ask(&task, "synchronize"), 0);
     time_ns = number_of(&registrar, "task", "gpu_time_kernel_ns") - time_ns;
     assert_in_range(time_ns, LAUNCHES * SHORT_US * 500, LAUNCHES * SHORT_US * 2000);
-    assert_int_equal(finish(&task, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* Returns the GPU time that is accounted for with some short kernels. */
-static uint64_t account_short(const struct talker *registrar, const struct talker *task)
-{
-    uint64_t before_ns = number_of(registrar, "task", "gpu_time_kernel_ns");
-    assert_true(ask(task, "kernels 500 4") >= 0);
-    return number_of(registrar, "task", "gpu_time_kernel_ns") - before_ns;
-}
-
-/* Prepaid GPU time is void when limits change so that launches must be accounted for one by one. */
-static void test_new_limits_void_what_was_paid(void **state)
-{
-    struct talker registrar, task;
-    (void)state;
-    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
-    start_launcher(&task, "task");
-    learn_cost_of("kernels 500 3", &registrar, &task);
-    assert_true(ask(&task, "kernels 500 1") >= 0);
-    tell(&registrar, "rate-permille 900");
-    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
-    /* The GPU time spent until then is counted with this launch. */
-    assert_true(ask(&task, "kernels 500 1") >= 0);
-    uint64_t first_ns = account_short(&registrar, &task);
-    assert_true(first_ns * 4 >= account_short(&registrar, &task) * 3);
     assert_int_equal(finish(&task, "end"), 0);
     finish(&registrar, "quit");
 }
@@ -660,7 +632,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_a_window_bounds_what_is_outstanding),
         TEST(test_a_window_bounds_short_kernels),
-        TEST(test_new_limits_void_what_was_paid),
         TEST(test_what_was_waited_for_is_not_outstanding),
         TEST(test_graphs_are_charged_what_they_cost),
         TEST(test_an_unloaded_module_makes_no_kernel_new),

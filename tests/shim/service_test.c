@@ -73,24 +73,6 @@ static void test_a_rate_is_of_what_the_share_leaves(void **state)
     finish(&registrar, "quit");
 }
 
-/* Prepaid GPU time that was spent is accounted for when its context ends. */
-static void test_a_context_ends_with_its_account(void **state)
-{
-    struct talker registrar, task;
-    (void)state;
-    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
-    start_launcher(&task, "task");
-    learn_cost_of("kernels 100 3", &registrar, &task);
-    uint64_t before_ns = 0;
-    PARTY_WAIT((before_ns = number_of(&registrar, "task", "gpu_time_kernel_ns")) > 0 &&
-               ask(&task, "kernels 100 1") >= 0 &&
-               number_of(&registrar, "task", "gpu_time_kernel_ns") == before_ns);
-    assert_int_equal(ask(&task, "reset"), 0);
-    assert_true(number_of(&registrar, "task", "gpu_time_kernel_ns") > before_ns);
-    assert_int_equal(finish(&task, "end"), 0);
-    finish(&registrar, "quit");
-}
-
 int main(int argc, char **argv)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up_devices, tear_down_devices)
@@ -99,7 +81,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_waited_for,
                                         set_up_three_devices, tear_down_devices),
         TEST(test_a_rate_is_of_what_the_share_leaves),
-        TEST(test_a_context_ends_with_its_account),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

@@ -77,14 +77,6 @@ static void use_device(void)
     EXPECT(driver.cuMemFree_v2(memory) == 0);
 }
 
-/* Prints the number of quick launches (quick.h), in a shim that measures itself. */
-static void print_quick(void)
-{
-    const _Atomic uint64_t *quick = dlsym(RTLD_DEFAULT, "gpumux_ticks");
-    if (quick)
-        printf("quick=%llu\n", (unsigned long long)*quick);
-}
-
 /* ---- forks ---- */
 
 static void expect_child(pid_t child)
@@ -196,8 +188,6 @@ static void use_after_fork(void)
 {
     CUdeviceptr memory = 0;
     void *address = NULL;
-    /* First, since its parent's next launch may be a quick one (quick.h). */
-    EXPECT(launch(&shared) != 0);
     EXPECT(driver.cuInit(0) == NOT_INITIALIZED);
     EXPECT(driver.cuMemAlloc_v2(&memory, MIB) != 0);
     EXPECT(launch(&shared) != 0);
@@ -224,7 +214,6 @@ static void storm_beside_work(void)
     for (int i = 0; i < WORKERS; i++)
         pthread_join(workers[i], NULL);
     EXPECT(driver.cuCtxSynchronize() == 0);
-    print_quick();
 }
 
 /* ---- signals ---- */
@@ -302,7 +291,6 @@ static void storm_of_signals(void)
     size_t left = 0, total = 0;
     EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0);
     printf("kernels=%ld graphs=%ld\n", 8 * loops[1] + 4 * loops[2], loops[2]);
-    print_quick();
 }
 
 /* ---- idle programs ---- */

@@ -14,9 +14,6 @@ enum {
     /* Stillness after which work without completed marks counts as done, in addition to its
      * remaining cost: such work has no mark, or waits for a signal that no process sends. */
     STILL_MS = 300,
-    /* Stillness after which work with all marks completed counts as done: quick launches of the
-     * shim after the last mark have none (shim/launch/quick.h). */
-    UNMARKED_MS = 10,
     LEAVING_MS_MAX = 2000,
     LEAVINGS_MAX = 256, /* simultaneous; beyond this limit files close at once */
 };
@@ -97,8 +94,7 @@ static bool is_done(struct leaving *l, int64_t now_ms)
         l->moved_ms = now_ms;
     l->completed = sum;
     uint64_t still_ms = (uint64_t)(now_ms - l->moved_ms);
-    uint64_t wait_ms = left_ns == 0 ? UNMARKED_MS : STILL_MS + left_ns / 1000000;
-    return still_ms >= wait_ms || now_ms >= l->until_ms;
+    return left_ns == 0 || still_ms >= STILL_MS + left_ns / 1000000 || now_ms >= l->until_ms;
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)

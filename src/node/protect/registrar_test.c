@@ -538,21 +538,6 @@ static void test_files_outlive_their_process_until_its_work_is_done(void **state
     done_holder(&h);
 }
 
-/* After the last mark there may be launches without marks. */
-static void test_files_outlive_their_process_a_little_with_all_marks(void **state)
-{
-    enum { LEAST_MS = 10 };
-    struct fixture *f = *state;
-    struct holder h;
-    start_holder_of_file(f, true, &h);
-    h.client.status->started[0] = h.client.status->completed[0] = 1000000;
-    int64_t ended_ms = clock_boot_ms();
-    end_process(h.pid);
-    turn_until_closed(f, h.path);
-    assert_true(clock_boot_ms() - ended_ms >= LEAST_MS);
-    done_holder(&h);
-}
-
 /* The end of the process harms no other, and the driver may want to close the files. */
 static void test_files_are_not_kept_without_mps(void **state)
 {
@@ -697,7 +682,6 @@ int main(void)
         CASE(test_what_another_program_holds_is_not_of_before),
         CASE(test_work_that_does_not_end_is_told_once),
         CASE(test_files_outlive_their_process_until_its_work_is_done),
-        CASE(test_files_outlive_their_process_a_little_with_all_marks),
         CASE(test_files_are_not_kept_without_mps),
         CASE(test_neighbours),
         CASE(test_another_agent),

@@ -54,7 +54,6 @@ static bool begin(struct process *p, const struct place *place)
     if (!process_is_ready(p))
         return false;
     atomic_fetch_add(&p->launch->captures, 1);
-    quick_close(&p->quick);
     return true;
 }
 

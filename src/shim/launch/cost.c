@@ -161,7 +161,6 @@ static void collect(struct process *p, struct cost_timings *timings)
         uint64_t ns = elapsed_ns(p, timing);
         if (entry && ns > 0)
             cost_take(p, entry, ns, timing->host_ns, timing->is_dry);
-        quick_forget(&p->quick, timing->key);
     }
 }
 
@@ -353,7 +352,6 @@ void cost_doubt_all(struct process *p)
             doubt(&costs->sets[i], way);
     }
     atomic_store(&costs->is_doubted, 1);
-    quick_forget_all(&p->quick);
 }
 
 void cost_forget_doubted(struct process *p)
@@ -361,7 +359,6 @@ void cost_forget_doubted(struct process *p)
     if (!atomic_load(&p->launch->costs.is_doubted))
         return;
     forget_all(&p->launch->costs);
-    quick_forget_all(&p->quick);
 }
 
 void cost_forget(struct costs *costs, uint64_t key)

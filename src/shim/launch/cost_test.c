@@ -134,10 +134,11 @@ static struct cost_entry *find(struct bench *b, const struct cost_launch *launch
     return cost_find(b->p, &b->p->launch->costs, cost_key(launch), launch);
 }
 
-/* Returns zeroed memory, aligned to a page. */
+/* Returns zeroed memory for a struct that is aligned to a cache line. */
 static void *make(size_t bytes)
 {
-    void *made = aligned_alloc(QUICK_PAGE_BYTES, (bytes | (QUICK_PAGE_BYTES - 1)) + 1);
+    enum { LINE_BYTES = 64 };
+    void *made = aligned_alloc(LINE_BYTES, (bytes | (LINE_BYTES - 1)) + 1);
     assert_non_null(made);
     return memset(made, 0, bytes);
 }

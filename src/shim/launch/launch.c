@@ -13,8 +13,7 @@
 
 /* ---- limits ---- */
 
-static bool read_device(struct launch_device *device, const struct limits_device *limits,
-                        bool is_service)
+static bool read_device(struct launch_device *device, const struct limits_device *limits)
 {
     uint32_t window_us = atomic_load_explicit(&limits->window_us, RELAXED);
     uint32_t gate_us = atomic_load_explicit(&limits->gate_us_max, RELAXED);
@@ -34,7 +33,6 @@ static bool read_device(struct launch_device *device, const struct limits_device
     bool has_small_window = window_us > 0 && window_us < LAUNCH_AHEAD_NS / CLOCK_US_NS;
     bool is_exact = has_rate || gate_us > 0 || has_small_window;
     atomic_store_explicit(&device->is_exact, is_exact, RELAXED);
-    atomic_store_explicit(&device->is_prepaid, !is_exact && !is_service, RELAXED);
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
@@ -54,7 +52,7 @@ static void read_limits(struct process *p)
     bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
     for (uint32_t i = 0; i < PAGE_DEVICES_MAX; i++)
-        is_armed |= read_device(&launch->devices[i], &limits->devices[i], is_service);
+        is_armed |= read_device(&launch->devices[i], &limits->devices[i]);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
     atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
@@ -108,7 +106,6 @@ static void tick(struct process *p, uint64_t now_ns)
 {
     (void)client_check(&p->client);
     atomic_store(&p->launch->sole, 0);
-    quick_close(&p->quick);
     uint64_t deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
     uint64_t next_ns = LAUNCH_TICK_NS;
     if (deadline_ms != 0 && !atomic_load_explicit(&p->launch->is_service, RELAXED)) {
@@ -438,7 +435,6 @@ static void note_sole(struct process *p, uint64_t key, uint32_t slot)
     atomic_store(&p->launch->sole, slot + 1);
     if (atomic_load(&p->contexts.made) > 1) {
         atomic_store(&p->launch->sole, 0);
-        quick_close(&p->quick);
     }
 }
 
@@ -497,48 +493,6 @@ static bool is_usual(const struct launch *launch, const struct stream *stream,
            atomic_load_explicit(&launch->devices[stream->device].rate_permille, RELAXED) == 0;
 }
 
-RARELY static bool look_and_take(struct process *p, struct launch_device *device,
-                                 uint64_t window_ns, uint64_t cost_ns)
-{
-    uint64_t slots = atomic_load_explicit(&device->slots, RELAXED);
-    struct window_view view =
-        window_look(&device->window, p->client.status, &p->launch->streams, slots);
-    return view.outstanding_ns + cost_ns <= window_ns &&
-           window_take_seen(&device->window, view, cost_ns);
-}
-
-/* Prepays quick launches of the stream with this launch, if the window has room. */
-RARELY static void prepay(struct process *p, struct stream *stream, struct launch_ticket *ticket)
-{
-    struct launch_device *device = &p->launch->devices[stream->device];
-    uint32_t left_ns = quick_left_ns(&p->quick, stream);
-    if (left_ns > QUICK_PAID_NS / 2)
-        return;
-    uint32_t more_ns = QUICK_PAID_NS - left_ns;
-    if (ticket->window_ns == 0)
-        window_charge(&device->window, more_ns);
-    else if (!window_take(&device->window, ticket->window_ns, more_ns) &&
-             !look_and_take(p, device, ticket->window_ns, more_ns))
-        return;
-    ticket->prepaid_ns = more_ns;
-    ticket->charge_ns += more_ns;
-}
-
-/* Returns whether similar launches may be quick ones, which need no lookup of the stream. */
-RARELY static bool may_prepay(struct process *p, const struct stream *stream, CUstream handle,
-                              const struct cost_entry *entry, uint64_t key)
-{
-    if (launch_known_stream(p->launch, handle) != stream || !quick_is_for(&p->quick, stream))
-        return false;
-    if (!cost_is_new(entry)) {
-        quick_learn(&p->quick, key, atomic_load_explicit(&entry->cost_ns, RELAXED));
-        /* A measurement may have made the kernel new again before this cost was stored. */
-        if (cost_is_new(entry))
-            quick_forget(&p->quick, key);
-    }
-    return true;
-}
-
 /* Delays, charges and measures the launch. */
 static INLINE void begin(struct process *p, struct stream *stream, struct cost_entry *entry,
                          uint64_t key, bool is_usual, struct launch_ticket *ticket)
@@ -549,11 +503,8 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
     ticket->stream = stream;
     ticket->cost_ns = is_charged ? atomic_load_explicit(&entry->cost_ns, RELAXED) : 1;
     ticket->charge_ns = ticket->cost_ns;
-    if (is_task) {
+    if (is_task)
         hold_launch(p, stream, entry, is_usual, ticket);
-        if (ticket->may_prepay)
-            prepay(p, stream, ticket);
-    }
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);
     if (is_task)
         window_note_begun(&p->launch->devices[stream->device].window, ticket->charge_ns);
@@ -593,11 +544,6 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
         return;
     }
     look_at_clock(p);
-    ret_ticket->handle = handle;
-    ret_ticket->may_prepay =
-        !is_per_thread && quick_is_chosen() &&
-        atomic_load_explicit(&p->launch->devices[stream->device].is_prepaid, RELAXED) &&
-        may_prepay(p, stream, handle, entry, key);
     begin(p, stream, entry, key, true, ret_ticket);
 }
 
@@ -635,8 +581,6 @@ void launch_end(struct process *p, struct launch_ticket *ticket)
     }
     process_count(p, ticket->is_graph ? STATUS_gpu_time_graph_ns : STATUS_gpu_time_kernel_ns,
                   ticket->cost_ns);
-    if (ticket->may_prepay)
-        quick_open(p, stream, ticket->handle, ticket->prepaid_ns);
     if (__builtin_expect(is_mark_due(p, stream, ticket, launched), 0))
         (void)marks_write(p, stream);
 }
@@ -676,7 +620,6 @@ void launch_wait(struct process *p)
 {
     if (__builtin_expect(atomic_load_explicit(&p->launch->marks.due, RELAXED), 0))
         marks_flush(p);
-    quick_count(p, &p->quick);
 }
 
 /* ---- the whole process ---- */

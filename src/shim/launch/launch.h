@@ -52,8 +52,7 @@ struct launch_device {
     _Atomic uint32_t gate_place;     /* enum limits_gate_place */
     _Atomic uint32_t rate_permille;  /* 0: no limit */
     _Atomic uint32_t share_permille; /* part of the SMs, by which GPU time is weighted */
-    _Atomic uint32_t is_exact;   /* costs matter: the device is shared or its limits are tight */
-    _Atomic uint32_t is_prepaid; /* only the window can delay a launch (quick.h) */
+    _Atomic uint32_t is_exact; /* costs matter: the device is shared or its limits are tight */
     /* Every launch writes the window; its cache line must hold nothing that the keeper polls. */
     _Alignas(64) struct window window;
     struct rate rate;
@@ -111,9 +110,6 @@ struct launch_ticket {
     uint64_t charge_ns;
     uint64_t window_ns; /* window that delays threads; 0: none */
     bool is_graph, is_collective;
-    bool may_prepay;     /* similar launches may be quick launches (quick.h) */
-    uint32_t prepaid_ns; /* part of charge_ns that pays for quick launches */
-    CUstream handle;     /* handle by which quick launches name the stream */
 };
 
 /* Reads the limits if they have changed. Returns whether launches need more than counting. */

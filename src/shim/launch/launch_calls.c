@@ -24,19 +24,6 @@
         .function = graph, .is_graph = true,                                                       \
     }
 
-/* Returns the result of the driver's `call` if the launch is a quick launch. */
-#define LAUNCH_IF_QUICK(what, into, call)                                                          \
-    do {                                                                                           \
-        TICKS_BEGIN();                                                                             \
-        if (__builtin_expect(!quick_pay(&the_process.quick, &what, into), 0))                      \
-            break;                                                                                 \
-        TICKS_END(TICKS_QUICK, 1);                                                                 \
-        return the_process.quick.call;                                                             \
-    } while (0)
-/* All other launches go through separate functions, so that the compiler can call them like the
- * driver's, without values of the caller to save or pass on. */
-#define LONG_WAY __attribute__((noinline, cold)) static
-
 /* Returns the result of the driver's `call`, which launches `what` into the stream `into`. */
 #define LAUNCH(counter, what, into, is_per_thread, call)                                           \
     TICKS_BEGIN();                                                                                 \
@@ -49,27 +36,20 @@
         busy_note(p);                                                                              \
         return p->calls.real.call;                                                                 \
     }                                                                                              \
-    quick_count(p, &p->quick);                                                                     \
     struct launch_ticket ticket;                                                                   \
     launch_begin(p, &what, into, is_per_thread, &ticket);                                          \
     exit_check(p, &p->exit);                                                                       \
-    TICKS_END(TICKS_OTHER, 1);                                                                     \
+    TICKS_END(1);                                                                                  \
     CUresult r = p->calls.real.call;                                                               \
     TICKS_BEGIN_AGAIN();                                                                           \
     launch_end(p, &ticket);                                                                        \
-    TICKS_END(TICKS_OTHER, 0);                                                                     \
+    TICKS_END(0);                                                                                  \
     return r
-
-LONG_WAY CUresult launch_kernel(KERNEL_PARAMETERS, void **extra)
-{
-    LAUNCH(STATUS_launches_kernel, KERNEL_LAUNCH, stream, false,
-           cuLaunchKernel(KERNEL_ARGUMENTS, extra));
-}
 
 CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)
 {
-    LAUNCH_IF_QUICK(KERNEL_LAUNCH, stream, cuLaunchKernel(KERNEL_ARGUMENTS, extra));
-    return launch_kernel(KERNEL_ARGUMENTS, extra);
+    LAUNCH(STATUS_launches_kernel, KERNEL_LAUNCH, stream, false,
+           cuLaunchKernel(KERNEL_ARGUMENTS, extra));
 }
 
 CUresult hook_cuLaunchKernel_ptsz(KERNEL_PARAMETERS, void **extra)
@@ -107,21 +87,12 @@ static CUstream stream_of(const CUlaunchConfig *config)
     return config ? config->hStream : NULL;
 }
 
-LONG_WAY CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction function,
-                                   void **parameters, void **extra)
-{
-    const struct cost_launch launch = launch_of(config, function);
-    LAUNCH(STATUS_launches_kernel, launch, stream_of(config), false,
-           cuLaunchKernelEx(config, function, parameters, extra));
-}
-
 CUresult hook_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
                                void **extra)
 {
     const struct cost_launch launch = launch_of(config, function);
-    LAUNCH_IF_QUICK(launch, stream_of(config),
-                    cuLaunchKernelEx(config, function, parameters, extra));
-    return launch_kernel_ex(config, function, parameters, extra);
+    LAUNCH(STATUS_launches_kernel, launch, stream_of(config), false,
+           cuLaunchKernelEx(config, function, parameters, extra));
 }
 
 CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function,

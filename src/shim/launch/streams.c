@@ -137,14 +137,11 @@ void streams_forget(struct process *p, CUstream handle)
     if (!stream)
         return;
     streams_end_capture(p, stream);
-    quick_settle(p, stream);
     (void)marks_write(p, stream);
     if (!lock_enter(&streams->lock))
         return; /* the handle may come again for the same stream */
     atomic_store(&stream->key, 0);
     lock_release(&streams->lock);
-    quick_close(&p->quick);
-    quick_count(p, &p->quick);
 }
 
 /* Takes the stream's lock, so that no mark is on its way to the driver afterwards. In a signal
@@ -175,8 +172,6 @@ void streams_begin_end(struct process *p, CUcontext context)
             begin_end(stream);
     }
     lock_release(&streams->lock);
-    quick_close(&p->quick);
-    quick_count(p, &p->quick);
 }
 
 /* Marks a stream as ended, under the lock: the device writes no more marks there, also for streams
@@ -221,7 +216,6 @@ bool streams_begin_capture(struct process *p, struct stream *stream)
     if (atomic_exchange(&stream->is_capturing, 1))
         return false;
     atomic_fetch_add(&p->launch->captures, 1);
-    quick_close(&p->quick);
     return true;
 }
 

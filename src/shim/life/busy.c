@@ -55,9 +55,6 @@ static bool synchronize(struct process *p)
 {
     if (p->calls.real.cuCtxSynchronize() == CUDA_SUCCESS || atomic_load(&p->launch->captures) == 0)
         return true;
-    struct stream *stream = atomic_load(&p->quick.stream);
-    if (stream)
-        quick_settle(p, stream);
     marks_flush(p);
     return false;
 }

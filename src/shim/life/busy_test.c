@@ -19,7 +19,6 @@ static struct fake_driver {
     CUstreamCaptureMode mode;
     bool is_strict;
     int waits, refusals; /* in CONTEXT */
-    int settled;         /* calls of quick_settle() before marks were written */
     int flushes;         /* in CONTEXT, and relaxed */
     int looks_left;      /* queries until no work is outstanding */
 } driver;
@@ -54,12 +53,6 @@ static CUresult synchronize(void)
     return is_refused ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD : CUDA_SUCCESS;
 }
 
-void quick_settle(struct process *p, struct stream *stream)
-{
-    assert_ptr_equal(stream, &p->launch->streams.slots[1]);
-    driver.settled += driver.flushes == 0;
-}
-
 void marks_flush(struct process *p)
 {
     (void)p;
@@ -86,7 +79,6 @@ static void wait_for_work(bool is_strict, uint32_t captures, int looks, uint64_t
     atomic_store(&launch->captures, captures);
     driver = (struct fake_driver){.is_strict = is_strict, .looks_left = looks};
     busy_add(&p->busy, CONTEXT);
-    atomic_store(&p->quick.stream, &launch->streams.slots[1]);
     busy_synchronize(p, clock_now_ns() + most_ms * CLOCK_MS_NS);
     assert_int_equal(driver.mode, 0);
     free(launch);
@@ -98,7 +90,6 @@ static void test_a_capture_elsewhere_is_no_hindrance(void **state)
     (void)state;
     wait_for_work(false, 1, OUTSTANDING_LOOKS, LONG_MS);
     assert_int_equal(driver.waits, 1);
-    assert_int_equal(driver.settled, 0);
     assert_int_equal(driver.looks_left, OUTSTANDING_LOOKS);
 }
 
@@ -107,7 +98,6 @@ static void test_who_is_refused_waits_for_marks(void **state)
     (void)state;
     wait_for_work(true, 1, OUTSTANDING_LOOKS, LONG_MS);
     assert_int_equal(driver.refusals, 1);
-    assert_int_equal(driver.settled, 1);
     assert_int_equal(driver.flushes, 1);
     assert_int_equal(driver.looks_left, 0);
 }

@@ -63,7 +63,6 @@ static void close_by_signal(int number)
     }
     atomic_store(&exit->signal, (uint32_t)number);
     atomic_store(&exit->state, EXIT_CLOSING);
-    quick_close(&the_process.quick);
     ask(exit);
     wait_while(&exit->state, EXIT_CLOSING, now + EXIT_PAUSE_MS);
 }
@@ -97,7 +96,6 @@ static void drain(struct process *p)
         clock_sleep_ns(CLOCK_MS_NS);
         busy_synchronize(p, until_ns);
     }
-    quick_count(p, &p->quick);
     atomic_store(&p->client.status->state, STATUS_CLOSING);
 }
 
@@ -137,7 +135,6 @@ static void drain_at_exit(void)
         return;
     uint64_t until_ms = now_ms() + EXIT_DRAIN_MS;
     atomic_compare_exchange_strong(&exit->state, &open, EXIT_DRAINING);
-    quick_close(&the_process.quick);
     uint32_t done = atomic_load(&exit->done);
     ask(exit);
     wait_while(&exit->done, done, until_ms);

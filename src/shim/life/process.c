@@ -81,7 +81,6 @@ static void become_child(void)
     p->devices = (struct devices){0};
     if (p->launch)
         launch_reset(p->launch);
-    quick_reset(&p->quick);
     (void)busy_forget(&p->busy, NULL);
     exit_reset(&p->exit);
     signals_reset(&p->signals);

@@ -29,7 +29,6 @@
 #include "shim/hook/calls.h"
 #include "shim/hook/libraries.h"
 #include "shim/launch/launch.h"
-#include "shim/launch/quick.h"
 #include "shim/life/busy.h"
 #include "shim/life/client.h"
 #include "shim/life/devices.h"
@@ -53,8 +52,7 @@ enum process_state {
 enum { PROCESS_ENTRIES = 2 }; /* dlsym, dlvsym */
 
 struct process {
-    struct quick quick;
-    /* Fields that every launch reads unless it is quick, in one cache line. */
+    /* Fields that every launch reads, in one cache line. */
     /* State of enum process_state; while starting, also the process and thread that start. */
     _Alignas(64) _Atomic uint64_t state;
     struct launch *launch;       /* set while READY; a separate mapping that is never unmapped */
@@ -75,7 +73,7 @@ struct process {
     struct signals signals;
     struct exit exit;
 };
-_Static_assert(offsetof(struct process, client.neighbours.pages) <= QUICK_PAGE_BYTES + 64,
+_Static_assert(offsetof(struct process, client.neighbours.pages) <= 64,
                "a launch reads no more of the client");
 
 extern struct process the_process __attribute__((visibility("hidden")));

@@ -75,10 +75,8 @@ static bool begin_making(struct process *p, int device)
 /* After a second context, only the driver knows which default stream is meant. */
 static void count_made(struct process *p)
 {
-    if (atomic_fetch_add(&p->contexts.made, 1) > 0) {
+    if (atomic_fetch_add(&p->contexts.made, 1) > 0)
         atomic_store(&p->launch->sole, 0);
-        quick_close(&p->quick);
-    }
 }
 
 /* Records the number of SMs that MPS grants for the process's share. */

@@ -7,12 +7,10 @@
 #ifdef GPUMUX_TICKS
 #include "shim/sys/clock.h"
 
-enum { TICKS_QUICK, TICKS_OTHER, TICKS_KINDS };
-
 struct ticks {
-    _Atomic uint64_t launches[TICKS_KINDS];
+    _Atomic uint64_t launches;
     /* Ticks of the processor's counter, without those inside the driver's call. */
-    _Atomic uint64_t ticks[TICKS_KINDS];
+    _Atomic uint64_t ticks;
 };
 extern struct ticks gpumux_ticks;
 /* Reads the processor's counter, so that a caller can measure the length of a tick. */
@@ -20,12 +18,12 @@ uint64_t gpumux_ticks_now(void);
 
 #define TICKS_BEGIN()       uint64_t ticks_begun = clock_ticks()
 #define TICKS_BEGIN_AGAIN() ticks_begun = clock_ticks()
-#define TICKS_END(kind, n)                                                                         \
+#define TICKS_END(n)                                                                               \
     ((void)(ticks_begun = clock_ticks() - ticks_begun),                                            \
-     (void)atomic_fetch_add(&gpumux_ticks.launches[kind], n),                                      \
-     (void)atomic_fetch_add(&gpumux_ticks.ticks[kind], ticks_begun))
+     (void)atomic_fetch_add(&gpumux_ticks.launches, n),                                            \
+     (void)atomic_fetch_add(&gpumux_ticks.ticks, ticks_begun))
 #else
 #define TICKS_BEGIN()       ((void)0)
 #define TICKS_BEGIN_AGAIN() ((void)0)
-#define TICKS_END(kind, n)  ((void)0)
+#define TICKS_END(n)        ((void)0)
 #endif
