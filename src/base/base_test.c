@@ -21,7 +21,7 @@
 #include "base/skew.h"
 #include "base/str.h"
 
-static void arena_gives_zeroed_memory_up_to_its_limit(void **state)
+static void arena_zeroes_memory_and_enforces_limit(void **state)
 {
     (void)state;
     struct arena a;
@@ -37,7 +37,7 @@ static void arena_gives_zeroed_memory_up_to_its_limit(void **state)
     arena_done(&a);
 }
 
-static void str_stops_at_its_maximum(void **state)
+static void str_beyond_maximum_fails(void **state)
 {
     (void)state;
     struct str s;
@@ -52,7 +52,7 @@ static void str_stops_at_its_maximum(void **state)
     str_done(&s);
 }
 
-static void utf8_is_checked_strictly(void **state)
+static void utf8_check_refuses_malformed_and_nul(void **state)
 {
     (void)state;
     assert_true(str_is_utf8("na\xc3\xafve", 6));
@@ -68,7 +68,7 @@ static void utf8_is_checked_strictly(void **state)
     assert_false(str_is_utf8("\xe2\x82", 2));
 }
 
-static void distance_counts_edits(void **state)
+static void distance_counts_edits_up_to_limit(void **state)
 {
     (void)state;
     assert_int_equal(str_distance("quota", "qouta", 9), 2);
@@ -76,7 +76,7 @@ static void distance_counts_edits(void **state)
     assert_int_equal(str_distance("a", "abcdefgh", 3), 3);
 }
 
-static void hash_map_agrees_with_an_array(void **state)
+static void hash_map_random_operations_match_array(void **state)
 {
     (void)state;
     enum { KEYS = 512 };
@@ -109,7 +109,7 @@ static void hash_map_agrees_with_an_array(void **state)
     hash_map_done(&m);
 }
 
-static void list_keeps_order_and_allows_removal(void **state)
+static void list_removal_and_move_keep_order(void **state)
 {
     (void)state;
     struct item {
@@ -144,7 +144,7 @@ static void list_keeps_order_and_allows_removal(void **state)
     assert_ptr_equal(items[0].link.prev, &items[3].link);
 }
 
-static void rng_repeats_by_seed_and_is_roughly_uniform(void **state)
+static void rng_same_seed_repeats_uniform_numbers(void **state)
 {
     (void)state;
     struct rng a, b;
@@ -160,7 +160,7 @@ static void rng_repeats_by_seed_and_is_roughly_uniform(void **state)
         assert_in_range(buckets[i], 9500, 10500);
 }
 
-static void errors_carry_field_and_text(void **state)
+static void error_carries_field_text_and_status(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -174,7 +174,7 @@ static void errors_carry_field_and_text(void **state)
     assert_int_equal(error_set(NULL, ERR_IO, "nobody listens"), -ERR_IO);
 }
 
-static void clock_formats_utc(void **state)
+static void clock_format_writes_utc_or_dash(void **state)
 {
     (void)state;
     char text[CLOCK_TEXT_MAX];
@@ -182,7 +182,7 @@ static void clock_formats_utc(void **state)
     assert_string_equal(clock_format(-1, text), "-");
 }
 
-static void a_log_line_stays_one_line(void **state)
+static void log_value_newline_becomes_space(void **state)
 {
     (void)state;
     int fds[2];
@@ -199,7 +199,7 @@ static void a_log_line_stays_one_line(void **state)
     close(fds[1]);
 }
 
-static void a_fence_waits_for_a_moment_only(void **state)
+static void fence_held_elsewhere_fails_after_patience(void **state)
 {
     (void)state;
     char path[] = "/tmp/gpumux-fence-XXXXXX";
@@ -215,7 +215,7 @@ static void a_fence_waits_for_a_moment_only(void **state)
     unlink(path);
 }
 
-static void versions_may_differ_by_one_minor(void **state)
+static void version_skew_allows_one_minor(void **state)
 {
     (void)state;
     assert_true(skew_is_allowed("0.1.0", "0.1.7"));
@@ -227,7 +227,7 @@ static void versions_may_differ_by_one_minor(void **state)
     assert_false(skew_is_allowed("1.1.0", "1.1"));
 }
 
-static void durations_have_the_unit_people_say(void **state)
+static void duration_text_chooses_unit_by_length(void **state)
 {
     (void)state;
     static const struct {
@@ -247,19 +247,19 @@ static void durations_have_the_unit_people_say(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arena_gives_zeroed_memory_up_to_its_limit),
-        cmocka_unit_test(str_stops_at_its_maximum),
-        cmocka_unit_test(utf8_is_checked_strictly),
-        cmocka_unit_test(distance_counts_edits),
-        cmocka_unit_test(hash_map_agrees_with_an_array),
-        cmocka_unit_test(list_keeps_order_and_allows_removal),
-        cmocka_unit_test(rng_repeats_by_seed_and_is_roughly_uniform),
-        cmocka_unit_test(errors_carry_field_and_text),
-        cmocka_unit_test(clock_formats_utc),
-        cmocka_unit_test(a_fence_waits_for_a_moment_only),
-        cmocka_unit_test(versions_may_differ_by_one_minor),
-        cmocka_unit_test(a_log_line_stays_one_line),
-        cmocka_unit_test(durations_have_the_unit_people_say),
+        cmocka_unit_test(arena_zeroes_memory_and_enforces_limit),
+        cmocka_unit_test(str_beyond_maximum_fails),
+        cmocka_unit_test(utf8_check_refuses_malformed_and_nul),
+        cmocka_unit_test(distance_counts_edits_up_to_limit),
+        cmocka_unit_test(hash_map_random_operations_match_array),
+        cmocka_unit_test(list_removal_and_move_keep_order),
+        cmocka_unit_test(rng_same_seed_repeats_uniform_numbers),
+        cmocka_unit_test(error_carries_field_text_and_status),
+        cmocka_unit_test(clock_format_writes_utc_or_dash),
+        cmocka_unit_test(fence_held_elsewhere_fails_after_patience),
+        cmocka_unit_test(version_skew_allows_one_minor),
+        cmocka_unit_test(log_value_newline_becomes_space),
+        cmocka_unit_test(duration_text_chooses_unit_by_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

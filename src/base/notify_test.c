@@ -42,7 +42,7 @@ static void expect_nothing(int fd)
     assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
 }
 
-static void says_it_to_a_path(void **state)
+static void notifier_sends_to_socket_path(void **state)
 {
     (void)state;
     char directory[] = "/tmp/gmn.XXXXXX", path[64];
@@ -66,7 +66,7 @@ static void says_it_to_a_path(void **state)
     rmdir(directory);
 }
 
-static void says_it_to_an_abstract_name(void **state)
+static void notifier_sends_to_abstract_socket(void **state)
 {
     (void)state;
     char name[64];
@@ -84,7 +84,7 @@ static void says_it_to_an_abstract_name(void **state)
     close(manager);
 }
 
-static void refuses_what_is_too_long(void **state)
+static void notifier_overlong_message_is_refused(void **state)
 {
     (void)state;
     char name[64], bound[64];
@@ -107,7 +107,7 @@ static void refuses_what_is_too_long(void **state)
     close(manager);
 }
 
-static void nobody_asked(void **state)
+static void notifier_without_socket_does_nothing(void **state)
 {
     (void)state;
     static const char *const nobody[] = {NULL, ""};
@@ -121,7 +121,7 @@ static void nobody_asked(void **state)
     }
 }
 
-static void refuses_bad_addresses(void **state)
+static void notifier_unusable_address_fails_init(void **state)
 {
     (void)state;
     char too_long[256];
@@ -149,9 +149,11 @@ static void refuses_bad_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_it_to_a_path),        cmocka_unit_test(says_it_to_an_abstract_name),
-        cmocka_unit_test(refuses_what_is_too_long), cmocka_unit_test(nobody_asked),
-        cmocka_unit_test(refuses_bad_addresses),
+        cmocka_unit_test(notifier_sends_to_socket_path),
+        cmocka_unit_test(notifier_sends_to_abstract_socket),
+        cmocka_unit_test(notifier_overlong_message_is_refused),
+        cmocka_unit_test(notifier_without_socket_does_nothing),
+        cmocka_unit_test(notifier_unusable_address_fails_init),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
