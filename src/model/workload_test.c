@@ -52,7 +52,7 @@ static int validate(struct fixture *f)
         assert_true((fixture_)->e.text[0]);                                                        \
     } while (0)
 
-static void defaults_are_completed(void **state)
+static void spec_validation_completes_defaults(void **state)
 {
     (void)state;
     struct fixture f;
@@ -66,7 +66,7 @@ static void defaults_are_completed(void **state)
     end(&f);
 }
 
-static void what_was_said_is_kept(void **state)
+static void spec_validation_keeps_given_values(void **state)
 {
     (void)state;
     struct fixture f;
@@ -83,7 +83,7 @@ static void what_was_said_is_kept(void **state)
     end(&f);
 }
 
-static void names_are_made_from_commands(void **state)
+static void name_unset_is_derived_from_command(void **state)
 {
     (void)state;
     static const struct {
@@ -121,7 +121,7 @@ static void names_are_made_from_commands(void **state)
     }
 }
 
-static void names_are_checked(void **state)
+static void workload_name_invalid_is_refused(void **state)
 {
     (void)state;
     assert_true(workload_name_is_valid("a"));
@@ -151,7 +151,7 @@ static void names_are_checked(void **state)
     end(&f);
 }
 
-static void numbers_out_of_range_are_refused(void **state)
+static void spec_value_out_of_range_fails(void **state)
 {
     (void)state;
     struct fixture f;
@@ -191,7 +191,7 @@ static void numbers_out_of_range_are_refused(void **state)
 #undef SETTING_REFUSES
 }
 
-static void numbers_must_agree(void **state)
+static void spec_contradicting_limits_are_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -211,7 +211,7 @@ static void numbers_must_agree(void **state)
     end(&f);
 }
 
-static void only_services_have_slo_and_readiness(void **state)
+static void slo_and_ready_invalid_are_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -243,7 +243,7 @@ static void only_services_have_slo_and_readiness(void **state)
     end(&f);
 }
 
-static void texts_are_checked(void **state)
+static void spec_invalid_text_is_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -281,7 +281,7 @@ static void texts_are_checked(void **state)
 }
 
 /* Larger specs that are already stored stay valid. */
-static void no_new_one_is_larger_than_what_execve_takes(void **state)
+static void new_spec_beyond_execve_limit_fails(void **state)
 {
     (void)state;
     enum { COUNT = 20, BYTES = WORKLOAD_START_MAX / COUNT };
@@ -311,9 +311,9 @@ static void no_new_one_is_larger_than_what_execve_takes(void **state)
     end(&f);
 }
 
-/* Without a device there is no part of a device to ask for. Specs that are already stored stay
+/* A spec without a device cannot ask for a quota or a share. Specs that are already stored stay
  * valid. */
-static void no_new_one_without_a_device_has_a_part_of_one(void **state)
+static void new_spec_without_device_refuses_limits(void **state)
 {
     (void)state;
     struct fixture f;
@@ -336,7 +336,7 @@ static void no_new_one_without_a_device_has_a_part_of_one(void **state)
     end(&f);
 }
 
-static void environment_and_labels_are_checked(void **state)
+static void environment_and_labels_invalid_are_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -362,7 +362,7 @@ static void environment_and_labels_are_checked(void **state)
     end(&f);
 }
 
-static void dependencies_are_names_or_ids(void **state)
+static void dependency_not_name_or_id_fails(void **state)
 {
     (void)state;
     struct fixture f;
@@ -380,7 +380,7 @@ static void dependencies_are_names_or_ids(void **state)
     end(&f);
 }
 
-static void pairs_are_sorted_and_unique(void **state)
+static void pairs_stay_sorted_and_unique(void **state)
 {
     (void)state;
     struct arena arena;
@@ -412,7 +412,7 @@ static void pairs_are_sorted_and_unique(void **state)
     arena_done(&arena);
 }
 
-static void names_of_values_are_read_back(void **state)
+static void enum_names_parse_back_equal(void **state)
 {
     (void)state;
 #define READS_BACK(type, prefix, end_)                                                             \
@@ -440,7 +440,7 @@ static void names_of_values_are_read_back(void **state)
     assert_false(workload_state_is_terminal(WORKLOAD_RESUMING));
 }
 
-static void newest_attempt_is_the_last_kept(void **state)
+static void newest_attempt_is_last_kept(void **state)
 {
     (void)state;
     struct attempt attempts[] = {{.number = 1}, {.number = 2}};
@@ -451,7 +451,7 @@ static void newest_attempt_is_the_last_kept(void **state)
     assert_int_equal(workload_status_attempt(&status)->number, 2);
 }
 
-static void what_was_never_started_did_not_run(void **state)
+static void ran_before_ignores_unstarted_attempts(void **state)
 {
     (void)state;
     struct attempt attempts[3] = {{.number = 1}, {.number = 2}, {.number = 3}};
@@ -473,7 +473,7 @@ static void what_was_never_started_did_not_run(void **state)
     assert_true(workload_status_ran_before(&status));
 }
 
-static void memory_that_runs_out_is_an_error(void **state)
+static void arena_exhausted_returns_no_memory(void **state)
 {
     (void)state;
     struct fixture f;
@@ -489,23 +489,23 @@ static void memory_that_runs_out_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_completed),
-        cmocka_unit_test(what_was_said_is_kept),
-        cmocka_unit_test(names_are_made_from_commands),
-        cmocka_unit_test(names_are_checked),
-        cmocka_unit_test(numbers_out_of_range_are_refused),
-        cmocka_unit_test(numbers_must_agree),
-        cmocka_unit_test(only_services_have_slo_and_readiness),
-        cmocka_unit_test(texts_are_checked),
-        cmocka_unit_test(no_new_one_is_larger_than_what_execve_takes),
-        cmocka_unit_test(no_new_one_without_a_device_has_a_part_of_one),
-        cmocka_unit_test(environment_and_labels_are_checked),
-        cmocka_unit_test(dependencies_are_names_or_ids),
-        cmocka_unit_test(pairs_are_sorted_and_unique),
-        cmocka_unit_test(names_of_values_are_read_back),
-        cmocka_unit_test(newest_attempt_is_the_last_kept),
-        cmocka_unit_test(what_was_never_started_did_not_run),
-        cmocka_unit_test(memory_that_runs_out_is_an_error),
+        cmocka_unit_test(spec_validation_completes_defaults),
+        cmocka_unit_test(spec_validation_keeps_given_values),
+        cmocka_unit_test(name_unset_is_derived_from_command),
+        cmocka_unit_test(workload_name_invalid_is_refused),
+        cmocka_unit_test(spec_value_out_of_range_fails),
+        cmocka_unit_test(spec_contradicting_limits_are_refused),
+        cmocka_unit_test(slo_and_ready_invalid_are_refused),
+        cmocka_unit_test(spec_invalid_text_is_refused),
+        cmocka_unit_test(new_spec_beyond_execve_limit_fails),
+        cmocka_unit_test(new_spec_without_device_refuses_limits),
+        cmocka_unit_test(environment_and_labels_invalid_are_refused),
+        cmocka_unit_test(dependency_not_name_or_id_fails),
+        cmocka_unit_test(pairs_stay_sorted_and_unique),
+        cmocka_unit_test(enum_names_parse_back_equal),
+        cmocka_unit_test(newest_attempt_is_last_kept),
+        cmocka_unit_test(ran_before_ignores_unstarted_attempts),
+        cmocka_unit_test(arena_exhausted_returns_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
