@@ -8,7 +8,7 @@
 
 #include "wire/address.h"
 
-static void addresses_are_read(void **state)
+static void address_parses_host_and_port(void **state)
 {
     (void)state;
     static const struct {
@@ -37,7 +37,7 @@ static void addresses_are_read(void **state)
     assert_int_equal(address_parse(NULL, ":1", NULL, &a), -ERR_INVALID);
 }
 
-static void urls_are_https(void **state)
+static void url_must_be_https_with_port(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -62,8 +62,8 @@ static void urls_are_https(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_read),
-        cmocka_unit_test(urls_are_https),
+        cmocka_unit_test(address_parses_host_and_port),
+        cmocka_unit_test(url_must_be_https_with_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

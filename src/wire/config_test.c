@@ -52,7 +52,7 @@ static void refuses(struct fixture *f, const char *text, int code, const char *f
     assert_memory_equal(&before, &f->config, sizeof before);
 }
 
-static void defaults_are_those_of_the_list(void **state)
+static void config_defaults_have_expected_values(void **state)
 {
     struct fixture *f = *state;
     assert_string_equal(f->config.policy, "gpumux");
@@ -66,7 +66,7 @@ static void defaults_are_those_of_the_list(void **state)
     assert_int_equal(f->config.node_labels.count, 0);
 }
 
-static void keys_are_read(void **state)
+static void config_parse_sets_only_named_keys(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(parse(f, "version: 1\n"
@@ -97,7 +97,7 @@ static void keys_are_read(void **state)
 }
 
 /* Labels are few; users and groups with an allowance may be many. */
-static void maps_have_their_own_bounds(void **state)
+static void config_maps_have_separate_bounds(void **state)
 {
     struct fixture *f = *state;
     struct str labels, allowances;
@@ -118,7 +118,7 @@ static void maps_have_their_own_bounds(void **state)
     str_done(&allowances);
 }
 
-static void mistakes_name_key_and_line(void **state)
+static void config_errors_name_key_and_line(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -185,7 +185,7 @@ static void mistakes_name_key_and_line(void **state)
     free(large);
 }
 
-static void flags_set_one_key(void **state)
+static void config_flag_sets_one_key(void **state)
 {
     struct fixture *f = *state;
     struct config *c = &f->config;
@@ -211,7 +211,7 @@ static void flags_set_one_key(void **state)
     assert_int_equal(config_check(&f->e, c), 0);
 }
 
-static void what_is_written_reads_back_equal(void **state)
+static void config_written_reads_back_equal(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(config_set(&f->e, &f->arena, &f->config, "log_file_bytes", "4097"), 0);
@@ -240,7 +240,7 @@ static void what_is_written_reads_back_equal(void **state)
     str_done(&again);
 }
 
-static void files_are_loaded(void **state)
+static void config_file_loads_or_reports_cause(void **state)
 {
     struct fixture *f = *state;
     char path[] = "/tmp/gpumux-config-XXXXXX";
@@ -266,13 +266,13 @@ static void files_are_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(defaults_are_those_of_the_list),
-        TEST(keys_are_read),
-        TEST(maps_have_their_own_bounds),
-        TEST(mistakes_name_key_and_line),
-        TEST(flags_set_one_key),
-        TEST(what_is_written_reads_back_equal),
-        TEST(files_are_loaded),
+        TEST(config_defaults_have_expected_values),
+        TEST(config_parse_sets_only_named_keys),
+        TEST(config_maps_have_separate_bounds),
+        TEST(config_errors_name_key_and_line),
+        TEST(config_flag_sets_one_key),
+        TEST(config_written_reads_back_equal),
+        TEST(config_file_loads_or_reports_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void reads_cells_by_name(void **state)
+static void csv_cells_are_read_by_column(void **state)
 {
     (void)state;
     static const char text[] = "# a notice\nmodel,batch,ms\r\nvgg16,128,23.5\n\n# more\nncf,7,-1e2";
@@ -33,7 +33,7 @@ static void reads_cells_by_name(void **state)
     assert_int_equal(csv_next(NULL, &c), 0);
 }
 
-static void forgives_a_byte_order_mark(void **state)
+static void csv_byte_order_mark_is_ignored(void **state)
 {
     (void)state;
     static const char text[] = "\xef\xbb\xbfmodel,ms\nncf,7\n";
@@ -42,7 +42,7 @@ static void forgives_a_byte_order_mark(void **state)
     assert_int_equal(csv_column(&c, "model"), 0);
 }
 
-static void refuses_what_is_no_table(void **state)
+static void csv_malformed_table_is_refused(void **state)
 {
     (void)state;
     struct csv c;
@@ -64,9 +64,9 @@ static void refuses_what_is_no_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_cells_by_name),
-        cmocka_unit_test(forgives_a_byte_order_mark),
-        cmocka_unit_test(refuses_what_is_no_table),
+        cmocka_unit_test(csv_cells_are_read_by_column),
+        cmocka_unit_test(csv_byte_order_mark_is_ignored),
+        cmocka_unit_test(csv_malformed_table_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,7 +180,7 @@ static void absent_object_is_null(void **state)
     str_done(&out);
 }
 
-static void walls_are_keyed_by_form(void **state)
+static void wall_time_key_depends_on_form(void **state)
 {
     (void)state;
     struct fixture f;
@@ -283,7 +283,7 @@ static void assert_samples_equal(const struct sample *a, const struct sample *b)
     assert_int_equal(a->second, b->second);
 }
 
-static void every_kind_reads_back_equal(void **state)
+static void fields_written_read_back_equal(void **state)
 {
     (void)state;
     static const enum fields_form forms[] = {FIELDS_MESSAGE, FIELDS_STORED, FIELDS_FILE};
@@ -326,7 +326,7 @@ static int parse_with(struct fixture *f, struct error *e, const char *key, const
     return r;
 }
 
-static void bad_members_are_refused_and_named(void **state)
+static void fields_invalid_member_is_named(void **state)
 {
     (void)state;
     static const char *const cases[][3] = {
@@ -385,7 +385,7 @@ static void bad_members_are_refused_and_named(void **state)
     }
 }
 
-static void neighbouring_versions_are_understood(void **state)
+static void fields_of_neighbouring_version_are_accepted(void **state)
 {
     (void)state;
     struct fixture f;
@@ -407,7 +407,7 @@ static void neighbouring_versions_are_understood(void **state)
     tear_down(&f);
 }
 
-static void texts_that_are_no_object_are_refused(void **state)
+static void fields_malformed_object_is_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {"", "{", "[]", "1", "{\"flag\":1,\"flag\":1}"};
@@ -419,7 +419,7 @@ static void texts_that_are_no_object_are_refused(void **state)
     tear_down(&f);
 }
 
-static void arena_limit_is_no_memory(void **state)
+static void fields_arena_exhausted_returns_no_memory(void **state)
 {
     (void)state;
     static const char *const members[][2] = {{"text", "\"aaaaaaaaaa\""},
@@ -451,7 +451,7 @@ static bool has_member(const struct fields *table, const char *key, enum fields_
     return false;
 }
 
-static void outcome_is_in_message_record_and_api(void **state)
+static void outcome_reaches_message_record_and_api(void **state)
 {
     (void)state;
     static const char *const keys[] = {
@@ -468,8 +468,9 @@ static void outcome_is_in_message_record_and_api(void **state)
     assert_false(has_member(&attempt_report_fields, "verdict", FIELDS_FILE));
 }
 
-/* Every other member of a report identifies the attempt or determines the state of the workload. */
-static void report_has_nothing_else_that_stays(void **state)
+/* The members in `passing` identify the attempt or determine the state of the workload. All other
+ * members must be stored and shown. */
+static void report_lasting_members_are_persisted(void **state)
 {
     (void)state;
     static const char *const passing[] = {"workload", "attempt",    "phase",  "cleared",
@@ -491,14 +492,14 @@ int main(void)
         cmocka_unit_test(message_omits_unset_newer_members),
         cmocka_unit_test(api_has_every_member),
         cmocka_unit_test(absent_object_is_null),
-        cmocka_unit_test(walls_are_keyed_by_form),
-        cmocka_unit_test(every_kind_reads_back_equal),
-        cmocka_unit_test(bad_members_are_refused_and_named),
-        cmocka_unit_test(neighbouring_versions_are_understood),
-        cmocka_unit_test(texts_that_are_no_object_are_refused),
-        cmocka_unit_test(arena_limit_is_no_memory),
-        cmocka_unit_test(outcome_is_in_message_record_and_api),
-        cmocka_unit_test(report_has_nothing_else_that_stays),
+        cmocka_unit_test(wall_time_key_depends_on_form),
+        cmocka_unit_test(fields_written_read_back_equal),
+        cmocka_unit_test(fields_invalid_member_is_named),
+        cmocka_unit_test(fields_of_neighbouring_version_are_accepted),
+        cmocka_unit_test(fields_malformed_object_is_refused),
+        cmocka_unit_test(fields_arena_exhausted_returns_no_memory),
+        cmocka_unit_test(outcome_reaches_message_record_and_api),
+        cmocka_unit_test(report_lasting_members_are_persisted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

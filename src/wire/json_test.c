@@ -13,7 +13,7 @@
 #include "wire/hint.h"
 #include "wire/json_writer.h"
 
-static void values_and_commas(void **state)
+static void json_writer_puts_commas_between_values(void **state)
 {
     (void)state;
     struct str out;
@@ -53,7 +53,7 @@ static void values_and_commas(void **state)
     str_done(&out);
 }
 
-static void strings_are_escaped(void **state)
+static void json_strings_are_escaped(void **state)
 {
     (void)state;
     struct str out;
@@ -68,7 +68,7 @@ static void strings_are_escaped(void **state)
     str_done(&out);
 }
 
-static void base64_reads_back(void **state)
+static void base64_reads_back_and_refuses_malformed(void **state)
 {
     (void)state;
     struct rng rng;
@@ -106,7 +106,7 @@ static void base64_reads_back(void **state)
     arena_done(&arena);
 }
 
-static void hints_are_near(void **state)
+static void hint_keeps_nearest_offer(void **state)
 {
     (void)state;
     struct hint hint;
@@ -122,10 +122,10 @@ static void hints_are_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_commas),
-        cmocka_unit_test(strings_are_escaped),
-        cmocka_unit_test(base64_reads_back),
-        cmocka_unit_test(hints_are_near),
+        cmocka_unit_test(json_writer_puts_commas_between_values),
+        cmocka_unit_test(json_strings_are_escaped),
+        cmocka_unit_test(base64_reads_back_and_refuses_malformed),
+        cmocka_unit_test(hint_keeps_nearest_offer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

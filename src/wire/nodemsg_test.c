@@ -412,7 +412,7 @@ static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg 
     }
 }
 
-static void messages_read_back_equal(void **state)
+static void node_message_reads_back_equal(void **state)
 {
     (void)state;
     struct str line;
@@ -442,7 +442,7 @@ static void messages_read_back_equal(void **state)
     str_done(&line);
 }
 
-static void bad_messages_are_refused(void **state)
+static void node_message_malformed_names_field(void **state)
 {
     (void)state;
     static const struct {
@@ -500,7 +500,7 @@ static void bad_messages_are_refused(void **state)
     arena_done(&arena);
 }
 
-static void newer_versions_may_add(void **state)
+static void node_message_unknown_parts_are_ignored(void **state)
 {
     (void)state;
     struct arena arena;
@@ -515,7 +515,8 @@ static void newer_versions_may_add(void **state)
     arena_done(&arena);
 }
 
-static void older_controls_do_not_say_what_ran_before(void **state)
+/* Older controls do not send ran_before. */
+static void grant_ran_before_defaults_from_attempt(void **state)
 {
     (void)state;
     for (int attempt = 1; attempt <= 2; attempt++) {
@@ -541,7 +542,7 @@ static void older_controls_do_not_say_what_ran_before(void **state)
     }
 }
 
-static void messages_are_bounded(void **state)
+static void node_message_beyond_limit_is_refused(void **state)
 {
     (void)state;
     struct str line;
@@ -581,11 +582,11 @@ static void messages_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_read_back_equal),
-        cmocka_unit_test(bad_messages_are_refused),
-        cmocka_unit_test(newer_versions_may_add),
-        cmocka_unit_test(older_controls_do_not_say_what_ran_before),
-        cmocka_unit_test(messages_are_bounded),
+        cmocka_unit_test(node_message_reads_back_equal),
+        cmocka_unit_test(node_message_malformed_names_field),
+        cmocka_unit_test(node_message_unknown_parts_are_ignored),
+        cmocka_unit_test(grant_ran_before_defaults_from_attempt),
+        cmocka_unit_test(node_message_beyond_limit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

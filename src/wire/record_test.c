@@ -86,7 +86,7 @@ static void assert_attempts_equal(const struct attempt *a, const struct attempt 
     assert_string_equal(a->text, b->text);
 }
 
-static void statuses_read_back_equal(void **state)
+static void status_record_reads_back_equal(void **state)
 {
     (void)state;
     struct str text;
@@ -125,7 +125,7 @@ static void statuses_read_back_equal(void **state)
     str_done(&text);
 }
 
-static void nodes_read_back_equal(void **state)
+static void node_record_reads_back_equal(void **state)
 {
     (void)state;
     struct pair labels[] = {{"rack", "a \"b\""}, {"zone", ""}};
@@ -162,7 +162,7 @@ static void nodes_read_back_equal(void **state)
     arena_done(&arena);
 }
 
-static void damage_is_corrupt_and_named(void **state)
+static void status_record_damage_is_named(void **state)
 {
     (void)state;
 #define STATUS(state_, more)                                                                       \
@@ -199,7 +199,7 @@ static void damage_is_corrupt_and_named(void **state)
 #undef STATUS
 }
 
-static void damaged_nodes_are_refused(void **state)
+static void node_record_damage_is_named(void **state)
 {
     (void)state;
 #define NODE(labels, devices)                                                                      \
@@ -228,7 +228,7 @@ static void damaged_nodes_are_refused(void **state)
 #undef NODE
 }
 
-static void dependencies_read_back_equal(void **state)
+static void dependencies_record_reads_back_equal(void **state)
 {
     (void)state;
     struct arena arena;
@@ -266,11 +266,11 @@ static void dependencies_read_back_equal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dependencies_read_back_equal),
-        cmocka_unit_test(statuses_read_back_equal),
-        cmocka_unit_test(nodes_read_back_equal),
-        cmocka_unit_test(damage_is_corrupt_and_named),
-        cmocka_unit_test(damaged_nodes_are_refused),
+        cmocka_unit_test(dependencies_record_reads_back_equal),
+        cmocka_unit_test(status_record_reads_back_equal),
+        cmocka_unit_test(node_record_reads_back_equal),
+        cmocka_unit_test(status_record_damage_is_named),
+        cmocka_unit_test(node_record_damage_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static const char every_key[] = "version: 1\n"
                                 "array: 10\n"
                                 "stdin: true\n";
 
-static void every_key_is_read(void **state)
+static void spec_every_key_is_read(void **state)
 {
     struct fixture *f = *state;
     const struct workload_spec *s = accepts(f, every_key);
@@ -140,7 +140,7 @@ static void every_key_is_read(void **state)
     assert_true(s->wants_stdin);
 }
 
-static void forms_of_a_document(void **state)
+static void spec_accepts_json_and_yaml_forms(void **state)
 {
     struct fixture *f = *state;
     accepts(f, "{\"command\": [\"true\"], \"directory\": \"/\"}");
@@ -159,7 +159,7 @@ static void forms_of_a_document(void **state)
     assert_string_equal(f->list.items[2].name, "c");
 }
 
-static void defaults_follow_the_rules(void **state)
+static void spec_defaults_apply_unless_partial(void **state)
 {
     struct fixture *f = *state;
     const struct workload_spec *s = accepts(f, "command: [python, x/train.py]\n" D "share: 30\n");
@@ -185,7 +185,7 @@ static void defaults_follow_the_rules(void **state)
     assert_null(s->directory);
 }
 
-static void unknown_keys_get_a_hint(void **state)
+static void spec_unknown_key_gets_hint(void **state)
 {
     struct fixture *f = *state;
     refuses(f, "command: a\n" D "qouta: 8g\n", ERR_INVALID, "qouta",
@@ -204,7 +204,7 @@ static void unknown_keys_get_a_hint(void **state)
     refuses(f, "name: a\n---\nnme: b\n", ERR_INVALID, "workloads[1].nme", "did you mean 'name'?");
 }
 
-static void syntax_errors_name_the_line(void **state)
+static void spec_syntax_error_names_line(void **state)
 {
     struct fixture *f = *state;
     refuses(f, "", ERR_SYNTAX, "", "empty");
@@ -235,7 +235,7 @@ static void syntax_errors_name_the_line(void **state)
     assert_non_null(strstr(f->e.text, "NUL"));
 }
 
-static void values_that_json_cannot_hold_name_their_field(void **state)
+static void json_unrepresentable_value_names_field(void **state)
 {
     struct fixture *f = *state;
     static const char too_large[] = "line 1: the number is too large", nul[] = "NUL (\\u0000)";
@@ -260,7 +260,7 @@ static void values_that_json_cannot_hold_name_their_field(void **state)
     str_done(&s);
 }
 
-static void size_and_depth_are_bounded(void **state)
+static void spec_size_and_depth_are_bounded(void **state)
 {
     struct fixture *f = *state;
     struct str s;
@@ -405,7 +405,7 @@ static const char *const wrong_documents[][3] = {
     {"version: 3\nworkloads: [{}]\n", "version", "unknown version"},
 };
 
-static void wrong_types_name_the_field(void **state)
+static void spec_wrong_type_names_field(void **state)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof wrong_documents / sizeof wrong_documents[0]; i++) {
@@ -423,7 +423,7 @@ static void wrong_types_name_the_field(void **state)
     refuses(f, "command: a\ndirectory: b\n", ERR_INVALID, "directory", "absolute");
 }
 
-static void flags_set_one_key(void **state)
+static void spec_flag_sets_one_key(void **state)
 {
     struct fixture *f = *state;
     struct workload_spec spec;
@@ -478,7 +478,7 @@ static void flags_set_one_key(void **state)
     assert_int_equal(workload_spec_validate(&f->e, &f->arena, &spec), 0);
 }
 
-static void quantities_are_read_and_written(void **state)
+static void quantities_parse_and_format_with_units(void **state)
 {
     (void)state;
     static const struct {
@@ -690,7 +690,7 @@ static void assert_specs_equal(const struct workload_spec *a, const struct workl
     assert_int_equal(a->wants_stdin, b->wants_stdin);
 }
 
-static void what_is_written_reads_back_equal(void **state)
+static void spec_written_reads_back_equal(void **state)
 {
     struct fixture *f = *state;
     struct str text, again;
@@ -721,7 +721,7 @@ static void what_is_written_reads_back_equal(void **state)
     str_done(&again);
 }
 
-static void writing_is_canonical(void **state)
+static void spec_written_form_is_canonical(void **state)
 {
     struct fixture *f = *state;
     const struct workload_spec *s = accepts(f, "array: 3\nquota: 1k\nname: x\ndirectory: /\n"
@@ -739,7 +739,7 @@ static void writing_is_canonical(void **state)
     str_done(&text);
 }
 
-static void summary_has_what_lists_show(void **state)
+static void spec_summary_contains_list_fields(void **state)
 {
     struct fixture *f = *state;
     const struct workload_spec *s = accepts(f, "command: a b\ndirectory: /\nquota: 1k\nshare: "
@@ -762,19 +762,19 @@ static void summary_has_what_lists_show(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_key_is_read),
-        TEST(forms_of_a_document),
-        TEST(defaults_follow_the_rules),
-        TEST(unknown_keys_get_a_hint),
-        TEST(syntax_errors_name_the_line),
-        TEST(values_that_json_cannot_hold_name_their_field),
-        TEST(size_and_depth_are_bounded),
-        TEST(wrong_types_name_the_field),
-        TEST(flags_set_one_key),
-        TEST(quantities_are_read_and_written),
-        TEST(what_is_written_reads_back_equal),
-        TEST(writing_is_canonical),
-        TEST(summary_has_what_lists_show),
+        TEST(spec_every_key_is_read),
+        TEST(spec_accepts_json_and_yaml_forms),
+        TEST(spec_defaults_apply_unless_partial),
+        TEST(spec_unknown_key_gets_hint),
+        TEST(spec_syntax_error_names_line),
+        TEST(json_unrepresentable_value_names_field),
+        TEST(spec_size_and_depth_are_bounded),
+        TEST(spec_wrong_type_names_field),
+        TEST(spec_flag_sets_one_key),
+        TEST(quantities_parse_and_format_with_units),
+        TEST(spec_written_reads_back_equal),
+        TEST(spec_written_form_is_canonical),
+        TEST(spec_summary_contains_list_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

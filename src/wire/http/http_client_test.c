@@ -90,7 +90,7 @@ static void stop(struct fixture *f)
 static const char hello[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 static const struct http_call get = {.method = "GET", .target = "/", .timeout_ms = 60000};
 
-static void test_keep_alive(void **state)
+static void http_client_reuses_and_reopens_connection(void **state)
 {
     (void)state;
     struct fixture f;
@@ -126,7 +126,7 @@ static int refuse_bytes(void *arg, const char *bytes, size_t length)
     return -ERR_IO;
 }
 
-static void test_streams(void **state)
+static void http_client_streams_only_success_bodies(void **state)
 {
     (void)state;
     struct fixture f;
@@ -156,7 +156,7 @@ static void test_streams(void **state)
     stop(&f);
 }
 
-static void test_nobody(void **state)
+static void http_client_without_server_is_unavailable(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -170,7 +170,7 @@ static void test_nobody(void **state)
     assert_null(http_client_new(path));
 }
 
-static void test_timeout(void **state)
+static void http_client_stalled_response_times_out(void **state)
 {
     (void)state;
     struct fixture f;
@@ -191,7 +191,7 @@ static int note_event(void *arg, const struct sse_event *event)
     return 0;
 }
 
-static void test_events(void **state)
+static void sse_events_parse_at_any_split(void **state)
 {
     (void)state;
     static const char text[] = ": comment\nid: 7\nevent: running\ndata: a\ndata: b\r\n\r\n"
@@ -211,7 +211,7 @@ static void test_events(void **state)
     }
 }
 
-static void test_encoding(void **state)
+static void url_reserved_characters_are_encoded(void **state)
 {
     (void)state;
     struct str out;
@@ -224,9 +224,12 @@ static void test_encoding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keep_alive), cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_nobody),     cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_events),     cmocka_unit_test(test_encoding),
+        cmocka_unit_test(http_client_reuses_and_reopens_connection),
+        cmocka_unit_test(http_client_streams_only_success_bodies),
+        cmocka_unit_test(http_client_without_server_is_unavailable),
+        cmocka_unit_test(http_client_stalled_response_times_out),
+        cmocka_unit_test(sse_events_parse_at_any_split),
+        cmocka_unit_test(url_reserved_characters_are_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static struct outcome parse(const char *text, size_t step, bool closes)
     return out;
 }
 
-static void test_server(void **state)
+static void response_server_header_keeps_product(void **state)
 {
     (void)state;
     struct outcome out = parse("HTTP/1.1 200 OK\r\nserver: gpumux/1.2.3 (Linux)\r\n"
@@ -69,7 +69,7 @@ static void test_server(void **state)
     assert_string_equal(out.server, "");
 }
 
-static void test_fixed_body(void **state)
+static void response_fixed_body_ends_at_length(void **state)
 {
     (void)state;
     const char *text = "HTTP/1.1 201 Created\r\nContent-Type: Application/JSON; charset=utf-8\r\n"
@@ -86,7 +86,7 @@ static void test_fixed_body(void **state)
     }
 }
 
-static void test_chunks(void **state)
+static void response_chunks_are_joined(void **state)
 {
     (void)state;
     const char *text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -104,7 +104,7 @@ static void test_chunks(void **state)
     assert_string_equal(cut.body, "Wi");
 }
 
-static void test_other_ends(void **state)
+static void response_end_without_length_is_found(void **state)
 {
     (void)state;
     struct outcome out = parse("HTTP/1.0 200 OK\r\n\r\nuntil the end", 5, true);
@@ -123,7 +123,7 @@ static void test_other_ends(void **state)
     assert_false(out.keep_alive);
 }
 
-static void test_refused(void **state)
+static void response_malformed_is_refused(void **state)
 {
     (void)state;
     const char *const wrong[] = {
@@ -152,7 +152,7 @@ static void test_refused(void **state)
     assert_int_equal(parse("HTTP/1.1 200 OK\r\n", 4, true).error, -ERR_PROTOCOL);
 }
 
-static void test_limits(void **state)
+static void response_head_too_large_is_refused(void **state)
 {
     (void)state;
     static char text[HTTP_PARSE_HEAD_MAX * 2];
@@ -165,7 +165,7 @@ static void test_limits(void **state)
     assert_int_equal(parse(text, 1000, false).error, -ERR_TOO_LARGE);
 }
 
-static void test_logline(void **state)
+static void logline_parses_only_exact_format(void **state)
 {
     (void)state;
     struct logline line;
@@ -193,10 +193,13 @@ static void test_logline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed_body), cmocka_unit_test(test_server),
-        cmocka_unit_test(test_chunks),     cmocka_unit_test(test_other_ends),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_logline),
+        cmocka_unit_test(response_fixed_body_ends_at_length),
+        cmocka_unit_test(response_server_header_keeps_product),
+        cmocka_unit_test(response_chunks_are_joined),
+        cmocka_unit_test(response_end_without_length_is_found),
+        cmocka_unit_test(response_malformed_is_refused),
+        cmocka_unit_test(response_head_too_large_is_refused),
+        cmocka_unit_test(logline_parses_only_exact_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
