@@ -101,7 +101,7 @@ static void pair_done(struct pair *p)
             close(p->fds[i]);
 }
 
-static void bytes_arrive_and_the_end_is_seen(void **state)
+static void session_delivers_bytes_and_shutdown(void **state)
 {
     struct world *w = *state;
     struct pair p;
@@ -134,7 +134,7 @@ static void bytes_arrive_and_the_end_is_seen(void **state)
     pair_done(&p);
 }
 
-static void a_node_is_known_by_its_certificate(void **state)
+static void session_certificate_identifies_node(void **state)
 {
     struct world *w = *state;
     struct pair p;
@@ -150,7 +150,7 @@ static void a_node_is_known_by_its_certificate(void **state)
     pair_done(&p);
 }
 
-static void the_fingerprint_alone_is_enough(void **state)
+static void pinned_authority_fingerprint_authenticates_server(void **state)
 {
     struct world *w = *state;
     struct pair p;
@@ -183,7 +183,7 @@ static void the_fingerprint_alone_is_enough(void **state)
     tls_context_free(c);
 }
 
-static void another_authority_is_refused_both_ways(void **state)
+static void foreign_authority_is_refused_both_ways(void **state)
 {
     struct world *w = *state;
     struct tls_party other, stranger;
@@ -234,7 +234,7 @@ static void expired_and_misused_certificates_are_refused(void **state)
     tls_context_free(c);
 }
 
-static void plain_text_and_older_versions_are_told_apart(void **state)
+static void handshake_error_names_foreign_protocol(void **state)
 {
     struct world *w = *state;
     static const struct {
@@ -275,7 +275,7 @@ static void plain_text_and_older_versions_are_told_apart(void **state)
     close(fds[1]);
 }
 
-static void a_broken_connection_is_an_error_and_no_signal(void **state)
+static void session_peer_gone_fails_without_signal(void **state)
 {
     struct world *w = *state;
     struct pair p;
@@ -332,7 +332,7 @@ static void shake_stream(struct tls_session *server, struct ends *ends)
     }
 }
 
-static void sessions_become_streams(void **state)
+static void session_becomes_working_stream(void **state)
 {
     struct world *w = *state;
     struct ends ends = {.base = event_base_new()};
@@ -370,17 +370,16 @@ static void sessions_become_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(bytes_arrive_and_the_end_is_seen, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_node_is_known_by_its_certificate, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_fingerprint_alone_is_enough, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_authority_is_refused_both_ways, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(session_delivers_bytes_and_shutdown, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(session_certificate_identifies_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pinned_authority_fingerprint_authenticates_server, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(foreign_authority_is_refused_both_ways, set_up, tear_down),
         cmocka_unit_test_setup_teardown(expired_and_misused_certificates_are_refused, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(plain_text_and_older_versions_are_told_apart, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_broken_connection_is_an_error_and_no_signal, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(sessions_become_streams, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(handshake_error_names_foreign_protocol, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(session_peer_gone_fails_without_signal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(session_becomes_working_stream, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

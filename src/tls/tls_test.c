@@ -51,7 +51,7 @@ static int issue(struct error *e, const struct authority *a, const struct certif
     return r;
 }
 
-static void a_certificate_says_what_was_ordered(void **state)
+static void certificate_matches_order_and_verifies(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -92,7 +92,7 @@ static void a_certificate_says_what_was_ordered(void **state)
     str_done(&pem);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void certificate_issue_refuses_invalid_input(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -138,7 +138,7 @@ static void what_does_not_fit_is_refused(void **state)
     authority_done(&other);
 }
 
-static void a_fingerprint_is_read_as_it_is_written(void **state)
+static void fingerprint_text_parses_back_equal(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -161,7 +161,7 @@ static void a_fingerprint_is_read_as_it_is_written(void **state)
     authority_done(&a);
 }
 
-static void tokens_differ_and_keep_their_hash(void **state)
+static void tokens_differ_and_hash_reproducibly(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -186,7 +186,7 @@ static void tokens_differ_and_keep_their_hash(void **state)
     assert_false(token_is_formed(TOKEN_API, "gmx_"));
 }
 
-static void keys_are_for_their_owner_alone(void **state)
+static void key_file_is_private_to_owner(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -217,11 +217,11 @@ static void keys_are_for_their_owner_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_certificate_says_what_was_ordered),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(a_fingerprint_is_read_as_it_is_written),
-        cmocka_unit_test(tokens_differ_and_keep_their_hash),
-        cmocka_unit_test(keys_are_for_their_owner_alone),
+        cmocka_unit_test(certificate_matches_order_and_verifies),
+        cmocka_unit_test(certificate_issue_refuses_invalid_input),
+        cmocka_unit_test(fingerprint_text_parses_back_equal),
+        cmocka_unit_test(tokens_differ_and_hash_reproducibly),
+        cmocka_unit_test(key_file_is_private_to_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
