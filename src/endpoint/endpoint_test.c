@@ -14,7 +14,7 @@
 #include "endpoint/auth.h"
 #include "endpoint/metrics.h"
 
-static void metrics_escape_what_is_not_plain(void **state)
+static void metrics_escape_help_and_labels(void **state)
 {
     (void)state;
     struct str out;
@@ -33,7 +33,7 @@ static void metrics_escape_what_is_not_plain(void **state)
     str_done(&out);
 }
 
-static void admins_are_root_the_daemon_and_the_group(void **state)
+static void admin_is_root_daemon_or_group(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -63,7 +63,7 @@ static void admins_are_root_the_daemon_and_the_group(void **state)
     auth_free(a);
 }
 
-static void accounts_are_found_by_name_and_number(void **state)
+static void account_lookup_accepts_name_and_number(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -82,9 +82,9 @@ static void accounts_are_found_by_name_and_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_escape_what_is_not_plain),
-        cmocka_unit_test(admins_are_root_the_daemon_and_the_group),
-        cmocka_unit_test(accounts_are_found_by_name_and_number),
+        cmocka_unit_test(metrics_escape_help_and_labels),
+        cmocka_unit_test(admin_is_root_daemon_or_group),
+        cmocka_unit_test(account_lookup_accepts_name_and_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

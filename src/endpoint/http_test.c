@@ -369,7 +369,7 @@ static void wait_for_count(struct fixture *f, const char *text)
 
 /* ---- tests ---- */
 
-static void one_connection_serves_many_requests(void **state)
+static void connection_kept_alive_serves_many_requests(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -419,7 +419,7 @@ static void pipelined_requests_are_answered_in_order(void **state)
     fixture_stop(f);
 }
 
-static void a_flood_of_pipelined_requests_is_served_whole(void **state)
+static void pipelined_flood_is_answered_completely(void **state)
 {
     (void)state;
     enum { REQUESTS = 5000 };
@@ -454,7 +454,7 @@ static void a_flood_of_pipelined_requests_is_served_whole(void **state)
     fixture_stop(f);
 }
 
-static void unknown_paths_and_methods_are_problems(void **state)
+static void unknown_path_or_method_gets_problem(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -485,7 +485,7 @@ static void unknown_paths_and_methods_are_problems(void **state)
     fixture_stop(f);
 }
 
-static void bad_requests_are_refused_and_the_connection_ends(void **state)
+static void malformed_request_ends_connection(void **state)
 {
     (void)state;
     static const struct {
@@ -525,7 +525,7 @@ static void bad_requests_are_refused_and_the_connection_ends(void **state)
     fixture_stop(f);
 }
 
-static void what_is_too_large_is_refused(void **state)
+static void oversized_request_is_refused(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -565,7 +565,7 @@ static void what_is_too_large_is_refused(void **state)
     fixture_stop(f);
 }
 
-static void slow_clients_are_cut_off(void **state)
+static void slow_client_is_disconnected(void **state)
 {
     (void)state;
     const struct http_timeouts short_times = {
@@ -588,7 +588,7 @@ static void slow_clients_are_cut_off(void **state)
     fixture_stop(f);
 }
 
-static void idle_connections_end(void **state)
+static void idle_connection_times_out(void **state)
 {
     (void)state;
     const struct http_timeouts short_times = {
@@ -600,7 +600,7 @@ static void idle_connections_end(void **state)
     fixture_stop(f);
 }
 
-static void a_request_outlives_its_client(void **state)
+static void request_survives_client_disconnect(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -623,7 +623,7 @@ static void a_request_outlives_its_client(void **state)
     fixture_stop(f);
 }
 
-static void a_watcher_that_does_not_read_is_cut_off(void **state)
+static void stream_without_reader_is_closed(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -634,7 +634,7 @@ static void a_watcher_that_does_not_read_is_cut_off(void **state)
     fixture_stop(f);
 }
 
-static void a_watcher_that_leaves_is_noticed(void **state)
+static void stream_closes_when_client_leaves(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -652,7 +652,7 @@ static void a_watcher_that_leaves_is_noticed(void **state)
     client_close(&c);
 }
 
-static void a_stream_that_breaks_off_has_no_end(void **state)
+static void aborted_stream_has_no_final_chunk(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -669,7 +669,7 @@ static void a_stream_that_breaks_off_has_no_end(void **state)
     fixture_stop(f);
 }
 
-static void http_1_0_streams_end_with_the_connection(void **state)
+static void http10_stream_ends_with_connection(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -684,7 +684,7 @@ static void http_1_0_streams_end_with_the_connection(void **state)
     fixture_stop(f);
 }
 
-static void connections_are_capped(void **state)
+static void connections_beyond_maximum_are_refused(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -710,7 +710,7 @@ static void connections_are_capped(void **state)
     fixture_stop(f);
 }
 
-static void sockets_in_use_are_left_alone(void **state)
+static void socket_in_use_is_not_replaced(void **state)
 {
     (void)state;
     struct fixture *f = fixture_start(NULL);
@@ -742,21 +742,21 @@ static void sockets_in_use_are_left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_connection_serves_many_requests),
+        cmocka_unit_test(connection_kept_alive_serves_many_requests),
         cmocka_unit_test(pipelined_requests_are_answered_in_order),
-        cmocka_unit_test(a_flood_of_pipelined_requests_is_served_whole),
-        cmocka_unit_test(unknown_paths_and_methods_are_problems),
-        cmocka_unit_test(bad_requests_are_refused_and_the_connection_ends),
-        cmocka_unit_test(what_is_too_large_is_refused),
-        cmocka_unit_test(slow_clients_are_cut_off),
-        cmocka_unit_test(idle_connections_end),
-        cmocka_unit_test(a_request_outlives_its_client),
-        cmocka_unit_test(a_watcher_that_does_not_read_is_cut_off),
-        cmocka_unit_test(a_watcher_that_leaves_is_noticed),
-        cmocka_unit_test(a_stream_that_breaks_off_has_no_end),
-        cmocka_unit_test(http_1_0_streams_end_with_the_connection),
-        cmocka_unit_test(connections_are_capped),
-        cmocka_unit_test(sockets_in_use_are_left_alone),
+        cmocka_unit_test(pipelined_flood_is_answered_completely),
+        cmocka_unit_test(unknown_path_or_method_gets_problem),
+        cmocka_unit_test(malformed_request_ends_connection),
+        cmocka_unit_test(oversized_request_is_refused),
+        cmocka_unit_test(slow_client_is_disconnected),
+        cmocka_unit_test(idle_connection_times_out),
+        cmocka_unit_test(request_survives_client_disconnect),
+        cmocka_unit_test(stream_without_reader_is_closed),
+        cmocka_unit_test(stream_closes_when_client_leaves),
+        cmocka_unit_test(aborted_stream_has_no_final_chunk),
+        cmocka_unit_test(http10_stream_ends_with_connection),
+        cmocka_unit_test(connections_beyond_maximum_are_refused),
+        cmocka_unit_test(socket_in_use_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static void expect_refused(const struct fixture *f, uid_t uid, const char *why)
 
 /* ---- tests ---- */
 
-static void a_user_has_a_part_and_root_the_rest(void **state)
+static void user_connections_leave_reserve_for_root(void **state)
 {
     const struct fixture *f = *state;
     int fds[CONNECTIONS_MAX], count = 0;
@@ -157,7 +157,7 @@ static void a_user_has_a_part_and_root_the_rest(void **state)
         close(fds[i]);
 }
 
-static void who_closes_one_may_open_one(void **state)
+static void user_closing_connection_may_open_another(void **state)
 {
     const struct fixture *f = *state;
     int fds[PART];
@@ -174,7 +174,7 @@ static void who_closes_one_may_open_one(void **state)
     close(other);
 }
 
-static void root_alone_has_all(void **state)
+static void root_may_use_every_connection(void **state)
 {
     const struct fixture *f = *state;
     int fds[CONNECTIONS_MAX];
@@ -204,7 +204,7 @@ static void expect_large_refused(const struct fixture *f, uid_t uid)
     close(fd);
 }
 
-static void large_requests_have_bounded_room(void **state)
+static void large_requests_beyond_room_are_refused(void **state)
 {
     const struct fixture *f = *state;
     int fds[LARGE_ALL], count = 0;
@@ -241,10 +241,11 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_user_has_a_part_and_root_the_rest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_closes_one_may_open_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(root_alone_has_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(large_requests_have_bounded_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(user_connections_leave_reserve_for_root, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(user_closing_connection_may_open_another, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(root_may_use_every_connection, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_requests_beyond_room_are_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void assert_value(double value, const char *expected)
     str_done(&out);
 }
 
-static void test_values_as_people_write_them(void **state)
+static void metric_value_is_written_readably(void **state)
 {
     (void)state;
     assert_value(0, "m 0\n");
@@ -40,8 +40,7 @@ static void test_values_as_people_write_them(void **state)
     assert_value(-INFINITY, "m -Inf\n");
 }
 
-/* A reader gets 15 digits of a value, in every way of writing it. */
-static void test_values_read_back(void **state)
+static void metric_value_keeps_fifteen_digits(void **state)
 {
     (void)state;
     uint64_t seed = 1;
@@ -57,7 +56,7 @@ static void test_values_read_back(void **state)
     }
 }
 
-static void test_labels_are_escaped(void **state)
+static void metric_labels_are_escaped(void **state)
 {
     (void)state;
     struct str out;
@@ -70,9 +69,9 @@ static void test_labels_are_escaped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_as_people_write_them),
-        cmocka_unit_test(test_values_read_back),
-        cmocka_unit_test(test_labels_are_escaped),
+        cmocka_unit_test(metric_value_is_written_readably),
+        cmocka_unit_test(metric_value_keeps_fifteen_digits),
+        cmocka_unit_test(metric_labels_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,7 +217,7 @@ static void await(atomic_int *value, int wanted)
     assert_int_equal(atomic_load(value), wanted);
 }
 
-static void requests_and_large_answers_pass(void **state)
+static void tls_connection_carries_large_bodies(void **state)
 {
     struct fixture *f = *state;
     struct http_client *c = http_client_new_tls(&f->address, f->client, "user");
@@ -241,7 +241,7 @@ static void requests_and_large_answers_pass(void **state)
     http_client_free(c);
 }
 
-static void the_least_role_is_asked_for_before_the_handler(void **state)
+static void request_without_role_never_reaches_handler(void **state)
 {
     struct fixture *f = *state;
     struct http_client *stranger = http_client_new_tls(&f->address, f->client, NULL);
@@ -261,7 +261,7 @@ static void the_least_role_is_asked_for_before_the_handler(void **state)
     tls_context_free(as_node);
 }
 
-static void a_stream_ends_with_its_token(void **state)
+static void stream_is_aborted_when_token_ends(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -283,7 +283,7 @@ static void a_stream_ends_with_its_token(void **state)
     http_client_free(other);
 }
 
-static void nodes_are_handed_over(void **state)
+static void node_connection_is_handed_over(void **state)
 {
     struct fixture *f = *state;
     struct tls_context *context = tls_fixture_client(&f->ca, &f->node, TLS_NODE);
@@ -318,7 +318,7 @@ static void nodes_are_handed_over(void **state)
     tls_context_free(context);
 }
 
-static void what_is_not_tls_is_closed(void **state)
+static void connection_without_tls_is_closed(void **state)
 {
     struct fixture *f = *state;
     char text[64];
@@ -337,7 +337,7 @@ static void what_is_not_tls_is_closed(void **state)
     http_client_free(c);
 }
 
-static void connections_are_capped(void **state)
+static void tls_connections_beyond_maximum_are_refused(void **state)
 {
     struct fixture *f = *state;
     enum { ROOM = CONNECTIONS_MAX - CONNECTIONS_MAX / HTTP_CONNECTIONS_PART };
@@ -350,7 +350,7 @@ static void connections_are_capped(void **state)
         http_client_free(clients[i]);
 }
 
-static void a_renewed_certificate_is_for_new_connections(void **state)
+static void renewed_certificate_serves_new_connections_only(void **state)
 {
     struct fixture *f = *state;
     struct tls_party other_ca, other;
@@ -373,14 +373,15 @@ static void a_renewed_certificate_is_for_new_connections(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(requests_and_large_answers_pass, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_least_role_is_asked_for_before_the_handler, set_up,
+        cmocka_unit_test_setup_teardown(tls_connection_carries_large_bodies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(request_without_role_never_reaches_handler, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_ends_with_its_token, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nodes_are_handed_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_tls_is_closed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(connections_are_capped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_renewed_certificate_is_for_new_connections, set_up,
+        cmocka_unit_test_setup_teardown(stream_is_aborted_when_token_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(node_connection_is_handed_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(connection_without_tls_is_closed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tls_connections_beyond_maximum_are_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(renewed_certificate_serves_new_connections_only, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
