@@ -91,7 +91,7 @@ static void assert_copy_is(const char *copy, const char *expected)
     fixture_remove(directory);
 }
 
-static void backup_is_private_whole_and_alone(void **state)
+static void backup_file_is_private_and_durable(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), *target = fixture_directory(), path[256];
@@ -217,7 +217,7 @@ static int note_progress(void *arg, uint64_t done, uint64_t all)
     return course->answer;
 }
 
-static void backup_of_busy_state_is_one_moment(void **state)
+static void backup_of_busy_state_is_consistent(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), *target = fixture_directory(), path[256];
@@ -241,7 +241,7 @@ static void backup_of_busy_state_is_one_moment(void **state)
     fixture_remove(target);
 }
 
-static void backup_that_ends_early_leaves_nothing(void **state)
+static void failed_backup_leaves_target_unchanged(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
@@ -320,7 +320,7 @@ static int damage_copy(void *arg, uint64_t done, uint64_t all)
     return 0;
 }
 
-static void backup_that_disk_damages_is_removed(void **state)
+static void backup_damaged_by_disk_is_removed(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), *target = fixture_directory(), path[256];
@@ -362,13 +362,13 @@ static void older_layout_is_backed_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(backup_is_private_whole_and_alone),
+        cmocka_unit_test(backup_file_is_private_and_durable),
         cmocka_unit_test(backup_equals_state),
         cmocka_unit_test(backup_over_file_needs_flag),
-        cmocka_unit_test(backup_of_busy_state_is_one_moment),
-        cmocka_unit_test(backup_that_ends_early_leaves_nothing),
+        cmocka_unit_test(backup_of_busy_state_is_consistent),
+        cmocka_unit_test(failed_backup_leaves_target_unchanged),
         cmocka_unit_test(backup_of_damaged_state_is_refused),
-        cmocka_unit_test(backup_that_disk_damages_is_removed),
+        cmocka_unit_test(backup_damaged_by_disk_is_removed),
         cmocka_unit_test(older_layout_is_backed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
 
 /* ---- opening ---- */
 
-static void a_second_gpumux_is_refused(void **state)
+static void open_store_refuses_second_writer(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), pid[32];
@@ -58,7 +58,7 @@ static void a_second_gpumux_is_refused(void **state)
     fixture_remove(directory);
 }
 
-static void what_cannot_be_opened_is_named(void **state)
+static void missing_state_error_names_path(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), path[256];
@@ -72,7 +72,7 @@ static void what_cannot_be_opened_is_named(void **state)
     fixture_remove(directory);
 }
 
-static void an_unwritable_directory_is_named(void **state)
+static void unwritable_directory_error_names_path(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
@@ -94,7 +94,7 @@ static void an_unwritable_directory_is_named(void **state)
     fixture_remove(directory);
 }
 
-static void the_database_is_for_its_owner_alone(void **state)
+static void database_files_are_private_to_owner(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), path[256];
@@ -111,7 +111,7 @@ static void the_database_is_for_its_owner_alone(void **state)
     fixture_remove(directory);
 }
 
-static void damage_is_reported_with_the_command_that_helps(void **state)
+static void damaged_database_error_names_check_command(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), path[256];
@@ -132,7 +132,7 @@ static void damage_is_reported_with_the_command_that_helps(void **state)
     fixture_remove(directory);
 }
 
-static void a_foreign_database_is_refused(void **state)
+static void foreign_database_is_refused(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
@@ -144,7 +144,7 @@ static void a_foreign_database_is_refused(void **state)
     fixture_remove(directory);
 }
 
-static void check_finds_what_does_not_fit_together(void **state)
+static void store_check_finds_inconsistent_rows(void **state)
 {
     (void)state;
     const char *const harms[][2] = {
@@ -170,7 +170,7 @@ static void check_finds_what_does_not_fit_together(void **state)
 
 /* ---- layouts ---- */
 
-static void an_older_layout_is_copied_then_migrated(void **state)
+static void older_layout_migrates_after_backup(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), path[256];
@@ -213,7 +213,7 @@ static void an_older_layout_is_copied_then_migrated(void **state)
     fixture_remove(directory);
 }
 
-static void a_state_without_tokens_gets_room_for_them(void **state)
+static void first_layout_migrates_and_accepts_tokens(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), backup[256];
@@ -241,7 +241,7 @@ static void a_state_without_tokens_gets_room_for_them(void **state)
     fixture_remove(directory);
 }
 
-static void a_migration_that_fails_changes_nothing(void **state)
+static void failed_migration_changes_nothing(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
@@ -338,7 +338,7 @@ static int no_node(void *arg, const char *name, bool drained, const char *json)
     return 0;
 }
 
-static void what_was_acknowledged_survives_kills(void **state)
+static void acknowledged_commits_survive_kills(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
@@ -363,7 +363,7 @@ static void what_was_acknowledged_survives_kills(void **state)
     fixture_remove(directory);
 }
 
-static void a_commit_is_one_sync(void **state)
+static void commit_costs_one_sync(void **state)
 {
     (void)state;
     enum { COMMITS = 50 };
@@ -380,7 +380,7 @@ static void a_commit_is_one_sync(void **state)
 
 /* ---- full disks ---- */
 
-static void a_full_disk_fails_the_commit_and_no_more(void **state)
+static void full_disk_fails_only_the_commit(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
@@ -471,7 +471,7 @@ static bool is_right(const struct sight *seen)
            seen->commits >= seen->revision;
 }
 
-static void a_reader_sees_whole_batches_while_another_thread_writes(void **state)
+static void reader_beside_writer_sees_whole_batches(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
@@ -499,20 +499,20 @@ static void a_reader_sees_whole_batches_while_another_thread_writes(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_gpumux_is_refused),
-        cmocka_unit_test(what_cannot_be_opened_is_named),
-        cmocka_unit_test(an_unwritable_directory_is_named),
-        cmocka_unit_test(the_database_is_for_its_owner_alone),
-        cmocka_unit_test(damage_is_reported_with_the_command_that_helps),
-        cmocka_unit_test(a_foreign_database_is_refused),
-        cmocka_unit_test(check_finds_what_does_not_fit_together),
-        cmocka_unit_test(an_older_layout_is_copied_then_migrated),
-        cmocka_unit_test(a_state_without_tokens_gets_room_for_them),
-        cmocka_unit_test(a_migration_that_fails_changes_nothing),
-        cmocka_unit_test(what_was_acknowledged_survives_kills),
-        cmocka_unit_test(a_commit_is_one_sync),
-        cmocka_unit_test(a_full_disk_fails_the_commit_and_no_more),
-        cmocka_unit_test(a_reader_sees_whole_batches_while_another_thread_writes),
+        cmocka_unit_test(open_store_refuses_second_writer),
+        cmocka_unit_test(missing_state_error_names_path),
+        cmocka_unit_test(unwritable_directory_error_names_path),
+        cmocka_unit_test(database_files_are_private_to_owner),
+        cmocka_unit_test(damaged_database_error_names_check_command),
+        cmocka_unit_test(foreign_database_is_refused),
+        cmocka_unit_test(store_check_finds_inconsistent_rows),
+        cmocka_unit_test(older_layout_migrates_after_backup),
+        cmocka_unit_test(first_layout_migrates_and_accepts_tokens),
+        cmocka_unit_test(failed_migration_changes_nothing),
+        cmocka_unit_test(acknowledged_commits_survive_kills),
+        cmocka_unit_test(commit_costs_one_sync),
+        cmocka_unit_test(full_disk_fails_only_the_commit),
+        cmocka_unit_test(reader_beside_writer_sees_whole_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

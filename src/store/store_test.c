@@ -26,7 +26,7 @@ static void commit(struct store *s, struct store_batch *b)
 
 /* ---- scenarios for any store ---- */
 
-static void names_resolve_to_the_newest(struct store *s)
+static void check_names(struct store *s)
 {
     struct store_batch *b = store_batch_new();
     assert_int_equal(fixture_submit(b, 1, 0, 10, "train"), 0);
@@ -52,7 +52,7 @@ static void names_resolve_to_the_newest(struct store *s)
     assert_int_equal(store_resolve(NULL, s, NULL, "nothing", ids, 8), 0);
 }
 
-static void a_batch_is_whole_or_nothing(struct store *s)
+static void check_batch(struct store *s)
 {
     struct store_batch *b = store_batch_new();
     assert_int_equal(fixture_submit(b, 1, 0, 10, "first"), 0);
@@ -95,7 +95,7 @@ static int stop_at_second(void *count, const struct store_workload *row)
     return ++*(int *)count == 2 ? 42 : 0;
 }
 
-static void ids_and_specs_outlive_what_they_should(struct store *s)
+static void check_deletion(struct store *s)
 {
     struct store_batch *b = store_batch_new();
     assert_int_equal(fixture_submit(b, 1, 2, 10, "pair"), 0);
@@ -130,7 +130,7 @@ static void ids_and_specs_outlive_what_they_should(struct store *s)
     commit(s, b);
 }
 
-static void callbacks_can_stop_a_list(struct store *s)
+static void check_list(struct store *s)
 {
     struct store_batch *b = store_batch_new();
     assert_int_equal(fixture_submit(b, 1, 5, 10, "five"), 0);
@@ -144,7 +144,7 @@ static void callbacks_can_stop_a_list(struct store *s)
     assert_int_equal(count, 5);
 }
 
-static void trimmed_events_are_gone(struct store *s)
+static void check_trim(struct store *s)
 {
     struct error e = {0};
     for (int i = 1; i <= 10; i++) {
@@ -182,19 +182,19 @@ static void run_scenario(void (*scenario)(struct store *s))
     fixture_remove(directory);
 }
 
-#define SCENARIO(name)                                                                             \
-    static void test_##name(void **state)                                                          \
+#define SCENARIO(name, scenario)                                                                   \
+    static void name(void **state)                                                                 \
     {                                                                                              \
         (void)state;                                                                               \
-        run_scenario(name);                                                                        \
+        run_scenario(scenario);                                                                    \
     }
-SCENARIO(names_resolve_to_the_newest)
-SCENARIO(a_batch_is_whole_or_nothing)
-SCENARIO(ids_and_specs_outlive_what_they_should)
-SCENARIO(callbacks_can_stop_a_list)
-SCENARIO(trimmed_events_are_gone)
+SCENARIO(name_resolves_to_newest_workload, check_names)
+SCENARIO(batch_with_conflict_changes_nothing, check_batch)
+SCENARIO(deletion_keeps_shared_specs_and_ids, check_deletion)
+SCENARIO(list_stops_when_callback_returns_nonzero, check_list)
+SCENARIO(events_before_trim_are_gone, check_trim)
 
-/* ---- random operations: SQLite answers as memory does ---- */
+/* ---- random operations on both stores ---- */
 
 struct pair_of_stores {
     struct rng rng;
@@ -375,7 +375,7 @@ static void check_tokens(struct store *s)
     store_batch_free(b);
 }
 
-static void test_tokens_are_kept_and_their_ids_never_given_again(void **state)
+static void token_ids_are_never_reused(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -390,7 +390,7 @@ static void test_tokens_are_kept_and_their_ids_never_given_again(void **state)
     fixture_remove(directory);
 }
 
-static void sqlite_answers_as_memory_does(void **state)
+static void sqlite_store_matches_memory_store(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
@@ -400,13 +400,13 @@ static void sqlite_answers_as_memory_does(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_resolve_to_the_newest),
-        cmocka_unit_test(test_a_batch_is_whole_or_nothing),
-        cmocka_unit_test(test_ids_and_specs_outlive_what_they_should),
-        cmocka_unit_test(test_callbacks_can_stop_a_list),
-        cmocka_unit_test(test_trimmed_events_are_gone),
-        cmocka_unit_test(test_tokens_are_kept_and_their_ids_never_given_again),
-        cmocka_unit_test(sqlite_answers_as_memory_does),
+        cmocka_unit_test(name_resolves_to_newest_workload),
+        cmocka_unit_test(batch_with_conflict_changes_nothing),
+        cmocka_unit_test(deletion_keeps_shared_specs_and_ids),
+        cmocka_unit_test(list_stops_when_callback_returns_nonzero),
+        cmocka_unit_test(events_before_trim_are_gone),
+        cmocka_unit_test(token_ids_are_never_reused),
+        cmocka_unit_test(sqlite_store_matches_memory_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
