@@ -13,7 +13,7 @@ static void assert_near(double a, double b)
     assert_true(fabs(a - b) <= 1e-9 * fmax(1, fabs(b)));
 }
 
-static void test_alone_at_the_users_batch_it_is_one(void **state)
+static void degradation_at_reference_equals_slowdown(void **state)
 {
     (void)state;
     for (double noise = 0; noise < 1e6; noise = 2 * noise + 1) {
@@ -30,7 +30,7 @@ static void test_alone_at_the_users_batch_it_is_one(void **state)
 
 /* Twice the batch in the same time gains nothing without gradient noise, and halves the time with
  * much noise. */
-static void test_a_larger_batch_pays_as_the_noise_allows(void **state)
+static void larger_batch_gain_grows_with_noise(void **state)
 {
     (void)state;
     struct degradation_run run = {
@@ -48,7 +48,7 @@ static void test_a_larger_batch_pays_as_the_noise_allows(void **state)
 }
 
 /* |G|² = 1 and trace S: a gradient of b samples has the expected square 1 + S/b. */
-static void test_the_noise_scale_is_found(void **state)
+static void noise_scale_is_estimated_from_gradients(void **state)
 {
     (void)state;
     struct noise_scale n = {0};
@@ -67,7 +67,7 @@ static void test_the_noise_scale_is_found(void **state)
 }
 
 /* If |G|² is indistinguishable from 0, the noise scale is large, not small. */
-static void test_a_gradient_that_drowns_is_all_noise(void **state)
+static void noise_scale_without_signal_is_large(void **state)
 {
     (void)state;
     struct noise_scale n = {0};
@@ -78,7 +78,7 @@ static void test_a_gradient_that_drowns_is_all_noise(void **state)
     assert_near(found, 64000);
 }
 
-static void test_period_costs_a_hundredth(void **state)
+static void noise_scale_period_bounds_cost(void **state)
 {
     (void)state;
     assert_int_equal(noise_scale_period(1.05, 1), 20);
@@ -87,7 +87,7 @@ static void test_period_costs_a_hundredth(void **state)
     assert_true(noise_scale_period(1, 0) >= 20);
 }
 
-static void test_learning_rates(void **state)
+static void learning_rate_gain_follows_scaling_rule(void **state)
 {
     (void)state;
     assert_near(learning_rate_gain(LEARNING_RATE_NONE, 10, 64, 256), 1);
@@ -103,12 +103,12 @@ static void test_learning_rates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone_at_the_users_batch_it_is_one),
-        cmocka_unit_test(test_a_larger_batch_pays_as_the_noise_allows),
-        cmocka_unit_test(test_the_noise_scale_is_found),
-        cmocka_unit_test(test_a_gradient_that_drowns_is_all_noise),
-        cmocka_unit_test(test_period_costs_a_hundredth),
-        cmocka_unit_test(test_learning_rates),
+        cmocka_unit_test(degradation_at_reference_equals_slowdown),
+        cmocka_unit_test(larger_batch_gain_grows_with_noise),
+        cmocka_unit_test(noise_scale_is_estimated_from_gradients),
+        cmocka_unit_test(noise_scale_without_signal_is_large),
+        cmocka_unit_test(noise_scale_period_bounds_cost),
+        cmocka_unit_test(learning_rate_gain_follows_scaling_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static double error_of_median(double (*truth)(double, double))
     return error;
 }
 
-static void test_forest_learns_steps(void **state)
+static void forest_learns_step_function(void **state)
 {
     (void)state;
     static struct world seen, unseen;
@@ -77,7 +77,7 @@ static void test_forest_learns_steps(void **state)
 }
 
 /* Trees agree on learnable targets and differ on noise. */
-static void test_forest_is_unsure_of_noise(void **state)
+static void forest_spread_grows_with_noise(void **state)
 {
     (void)state;
     static struct world w;
@@ -103,7 +103,7 @@ static void test_forest_is_unsure_of_noise(void **state)
 }
 
 /* A leaf has at least two distinct samples, so three samples cannot be split. */
-static void test_forest_of_few_or_equal_samples_is_a_mean(void **state)
+static void forest_without_splits_predicts_mean(void **state)
 {
     (void)state;
     struct forest *f = NULL;
@@ -121,7 +121,7 @@ static void test_forest_of_few_or_equal_samples_is_a_mean(void **state)
     forest_free(f);
 }
 
-static void test_smooth_learns_slopes_and_returns_to_the_median(void **state)
+static void smooth_learns_slopes_and_flattens_outside(void **state)
 {
     (void)state;
     static struct world seen, unseen;
@@ -146,9 +146,9 @@ static void test_smooth_learns_slopes_and_returns_to_the_median(void **state)
     smooth_free(s);
 }
 
-/* Without a point, its value has no influence on its prediction: a changed value changes only the
- * error, and a fit with the point is closer to the value. */
-static void test_smooth_leaves_out(void **state)
+/* A left-out point has no influence on its own prediction, so the fit with the point is closer to
+ * the value. */
+static void smooth_left_out_point_errs_more(void **state)
 {
     (void)state;
     static struct world w;
@@ -171,7 +171,7 @@ static void test_smooth_leaves_out(void **state)
     smooth_free(s);
 }
 
-static void test_network_learns_slopes(void **state)
+static void network_learns_slopes_and_constants(void **state)
 {
     (void)state;
     static struct world seen, unseen;
@@ -201,7 +201,7 @@ static void save_all(struct str *s, const struct forest *f, const struct smooth 
     assert_false(str_failed(s));
 }
 
-static void test_same_seed_same_model_and_saved_models_come_back(void **state)
+static void models_repeat_by_seed_and_reload(void **state)
 {
     (void)state;
     static struct world w;
@@ -259,13 +259,13 @@ static void test_same_seed_same_model_and_saved_models_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forest_learns_steps),
-        cmocka_unit_test(test_forest_is_unsure_of_noise),
-        cmocka_unit_test(test_forest_of_few_or_equal_samples_is_a_mean),
-        cmocka_unit_test(test_smooth_learns_slopes_and_returns_to_the_median),
-        cmocka_unit_test(test_smooth_leaves_out),
-        cmocka_unit_test(test_network_learns_slopes),
-        cmocka_unit_test(test_same_seed_same_model_and_saved_models_come_back),
+        cmocka_unit_test(forest_learns_step_function),
+        cmocka_unit_test(forest_spread_grows_with_noise),
+        cmocka_unit_test(forest_without_splits_predicts_mean),
+        cmocka_unit_test(smooth_learns_slopes_and_flattens_outside),
+        cmocka_unit_test(smooth_left_out_point_errs_more),
+        cmocka_unit_test(network_learns_slopes_and_constants),
+        cmocka_unit_test(models_repeat_by_seed_and_reload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

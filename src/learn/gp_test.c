@@ -37,7 +37,7 @@ static struct gp *sampled(size_t count, double noise, uint64_t seed)
 
 /* Three points, computed by scikit-learn 1.2.1: ConstantKernel(1.3) * Matern([0.7, 1.9], nu=2.5),
  * alpha=0.04, and the log marginal likelihood. */
-static void test_posterior_as_worked_out_elsewhere(void **state)
+static void posterior_matches_scikit_learn(void **state)
 {
     (void)state;
     static const double points[3][2] = {{0, 0}, {1, 0.5}, {-0.5, 2}}, values[3] = {0.2, -0.4, 1.1};
@@ -59,7 +59,7 @@ static void test_posterior_as_worked_out_elsewhere(void **state)
     gp_free(g);
 }
 
-static void test_gradient_is_the_slope(void **state)
+static void likelihood_gradient_matches_finite_differences(void **state)
 {
     (void)state;
     struct gp *g = sampled(23, 0.1, 5);
@@ -82,7 +82,7 @@ static void test_gradient_is_the_slope(void **state)
     gp_free(g);
 }
 
-static void test_search_climbs_from_every_start(void **state)
+static void kernel_search_improves_on_every_start(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 5; seed++) {
@@ -108,7 +108,7 @@ static void test_search_climbs_from_every_start(void **state)
     }
 }
 
-static void test_bounds_hold(void **state)
+static void kernel_search_stays_within_bounds(void **state)
 {
     (void)state;
     struct gp *g = sampled(30, 0.05, 9);
@@ -128,7 +128,7 @@ static void test_bounds_hold(void **state)
     gp_free(g);
 }
 
-static void test_posterior_properties(void **state)
+static void posterior_without_data_equals_prior(void **state)
 {
     (void)state;
     struct gp *g = sampled(GP_POINTS_MAX, 0.05, 3);
@@ -161,7 +161,7 @@ static void test_posterior_properties(void **state)
 }
 
 /* Points added one by one, places added later, another kernel, other values. */
-static void test_field_is_what_is_predicted(void **state)
+static void field_matches_direct_prediction(void **state)
 {
     (void)state;
     enum { PLACES = 37 };
@@ -206,12 +206,12 @@ static void test_field_is_what_is_predicted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_posterior_as_worked_out_elsewhere),
-        cmocka_unit_test(test_gradient_is_the_slope),
-        cmocka_unit_test(test_search_climbs_from_every_start),
-        cmocka_unit_test(test_bounds_hold),
-        cmocka_unit_test(test_posterior_properties),
-        cmocka_unit_test(test_field_is_what_is_predicted),
+        cmocka_unit_test(posterior_matches_scikit_learn),
+        cmocka_unit_test(likelihood_gradient_matches_finite_differences),
+        cmocka_unit_test(kernel_search_improves_on_every_start),
+        cmocka_unit_test(kernel_search_stays_within_bounds),
+        cmocka_unit_test(posterior_without_data_equals_prior),
+        cmocka_unit_test(field_matches_direct_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void test_measured_left_out_one_by_one(void **state)
+static void memory_model_predicts_left_out_measurements(void **state)
 {
     (void)state;
     struct row rows[TABLE_ROWS_MAX];
@@ -74,7 +74,7 @@ static uint64_t cubic(uint32_t batch)
     return (uint64_t)(1e9 + 2e9 * x + 5e8 * x * x + 3e9 * x * x * x);
 }
 
-static void test_finds_planted_polynomials(void **state)
+static void memory_model_recovers_planted_polynomial(void **state)
 {
     (void)state;
     struct memory_model line = {0}, curve = {0};
@@ -90,7 +90,7 @@ static void test_finds_planted_polynomials(void **state)
     assert_true(10 * memory_booking(&curve, 1024) >= 11 * memory_predict(&curve, 1024));
 }
 
-static void test_little_is_known(void **state)
+static void memory_model_few_samples_predict_conservatively(void **state)
 {
     (void)state;
     struct memory_model m = {0};
@@ -106,7 +106,7 @@ static void test_little_is_known(void **state)
     assert_int_equal(memory_predict(&m, 64), 1000);
 }
 
-static void test_any_samples_predict_nothing_negative_or_falling(void **state)
+static void memory_model_prediction_never_falls(void **state)
 {
     (void)state;
     struct rng r;
@@ -135,7 +135,7 @@ static void test_any_samples_predict_nothing_negative_or_falling(void **state)
     }
 }
 
-static void test_saved_and_loaded(void **state)
+static void memory_model_reloads_or_detects_damage(void **state)
 {
     (void)state;
     struct memory_model m = {0}, loaded;
@@ -166,11 +166,11 @@ static void test_saved_and_loaded(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_measured_left_out_one_by_one),
-        cmocka_unit_test(test_finds_planted_polynomials),
-        cmocka_unit_test(test_little_is_known),
-        cmocka_unit_test(test_any_samples_predict_nothing_negative_or_falling),
-        cmocka_unit_test(test_saved_and_loaded),
+        cmocka_unit_test(memory_model_predicts_left_out_measurements),
+        cmocka_unit_test(memory_model_recovers_planted_polynomial),
+        cmocka_unit_test(memory_model_few_samples_predict_conservatively),
+        cmocka_unit_test(memory_model_prediction_never_falls),
+        cmocka_unit_test(memory_model_reloads_or_detects_damage),
     };
     if (argc != 2)
         return 2;

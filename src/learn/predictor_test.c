@@ -81,7 +81,7 @@ static double ask(const struct world *w, const struct predictor *p, const struct
     return fabs(ret->interference / w->interference[i][j] - 1);
 }
 
-static void test_pairs_never_seen_of_tasks_seen(void **state)
+static void unseen_pair_prediction_beats_median(void **state)
 {
     (void)state;
     struct world w;
@@ -110,7 +110,7 @@ static void test_pairs_never_seen_of_tasks_seen(void **state)
 }
 
 /* An unmeasured task gets a guess if features are informative, else the median. */
-static void test_tasks_never_seen(void **state)
+static void unseen_task_gets_guess_or_median(void **state)
 {
     (void)state;
     struct world w;
@@ -135,7 +135,7 @@ static void test_tasks_never_seen(void **state)
     }
 }
 
-static void test_far_from_everything_it_is_the_median(void **state)
+static void profile_far_outside_gets_median(void **state)
 {
     (void)state;
     struct world w;
@@ -155,7 +155,7 @@ static void test_far_from_everything_it_is_the_median(void **state)
     observations_free(o);
 }
 
-static void test_alone_cold_and_pattern(void **state)
+static void prediction_source_follows_available_data(void **state)
 {
     (void)state;
     struct prediction one;
@@ -191,7 +191,7 @@ static void test_alone_cold_and_pattern(void **state)
 }
 
 /* Without a model, measurements correct the formula, with more weight the more there are. */
-static void test_first_measurements_count(void **state)
+static void first_measurements_correct_cold_formula(void **state)
 {
     (void)state;
     struct prediction one;
@@ -214,8 +214,8 @@ static void test_first_measurements_count(void **state)
     observations_free(o);
 }
 
-/* With measurements of pairs only, a further neighbour is not free. */
-static void test_several_neighbours_add_up(void **state)
+/* With measurements of pairs only, each further neighbour adds its slowdown. */
+static void neighbour_slowdowns_add_up(void **state)
 {
     (void)state;
     struct world w;
@@ -235,7 +235,7 @@ static void test_several_neighbours_add_up(void **state)
     observations_free(o);
 }
 
-static void test_neighbours_in_any_order(void **state)
+static void features_ignore_neighbour_order(void **state)
 {
     (void)state;
     struct world w;
@@ -257,7 +257,7 @@ static void test_neighbours_in_any_order(void **state)
 }
 
 /* The kept observations are a uniform sample of all. */
-static void test_observations_are_bounded(void **state)
+static void observations_beyond_maximum_are_sampled(void **state)
 {
     (void)state;
     enum { TIMES = 8 };
@@ -282,7 +282,7 @@ static struct predictor *reload(const struct str *s)
     return p;
 }
 
-static void test_models_come_back_and_damage_is_refused(void **state)
+static void predictor_reloads_or_detects_damage(void **state)
 {
     (void)state;
     struct world w;
@@ -326,7 +326,7 @@ static void test_models_come_back_and_damage_is_refused(void **state)
     str_done(&again);
 }
 
-static void test_observations_come_back(void **state)
+static void observations_reload_or_detect_damage(void **state)
 {
     (void)state;
     struct world w;
@@ -352,7 +352,7 @@ static void test_observations_come_back(void **state)
     str_done(&again);
 }
 
-static void test_sources_have_names(void **state)
+static void source_names_are_distinct(void **state)
 {
     (void)state;
     for (int i = 0; i < PREDICTOR_SOURCE_END; i++)
@@ -364,17 +364,17 @@ static void test_sources_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pairs_never_seen_of_tasks_seen),
-        cmocka_unit_test(test_tasks_never_seen),
-        cmocka_unit_test(test_far_from_everything_it_is_the_median),
-        cmocka_unit_test(test_alone_cold_and_pattern),
-        cmocka_unit_test(test_first_measurements_count),
-        cmocka_unit_test(test_several_neighbours_add_up),
-        cmocka_unit_test(test_neighbours_in_any_order),
-        cmocka_unit_test(test_observations_are_bounded),
-        cmocka_unit_test(test_models_come_back_and_damage_is_refused),
-        cmocka_unit_test(test_observations_come_back),
-        cmocka_unit_test(test_sources_have_names),
+        cmocka_unit_test(unseen_pair_prediction_beats_median),
+        cmocka_unit_test(unseen_task_gets_guess_or_median),
+        cmocka_unit_test(profile_far_outside_gets_median),
+        cmocka_unit_test(prediction_source_follows_available_data),
+        cmocka_unit_test(first_measurements_correct_cold_formula),
+        cmocka_unit_test(neighbour_slowdowns_add_up),
+        cmocka_unit_test(features_ignore_neighbour_order),
+        cmocka_unit_test(observations_beyond_maximum_are_sampled),
+        cmocka_unit_test(predictor_reloads_or_detects_damage),
+        cmocka_unit_test(observations_reload_or_detect_damage),
+        cmocka_unit_test(source_names_are_distinct),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

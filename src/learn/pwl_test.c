@@ -25,7 +25,7 @@ static bool is_legal(const struct pwl_curve *c)
            c->left_slope <= c->right_slope && c->right_slope <= 0;
 }
 
-static void test_planted_curves_are_found(void **state)
+static void curve_fit_recovers_planted_curve(void **state)
 {
     (void)state;
     struct rng r;
@@ -43,7 +43,7 @@ static void test_planted_curves_are_found(void **state)
     }
 }
 
-static void test_noisy_samples_give_small_errors(void **state)
+static void curve_fit_tolerates_noise(void **state)
 {
     (void)state;
     static const double shares[] = {10, 25, 40, 55, 75, 100};
@@ -66,7 +66,7 @@ static void test_noisy_samples_give_small_errors(void **state)
     assert_true(sum / 200 <= 0.05);
 }
 
-static void test_any_samples_give_a_legal_curve(void **state)
+static void curve_from_random_samples_is_legal(void **state)
 {
     (void)state;
     struct rng r;
@@ -90,7 +90,7 @@ static void test_any_samples_give_a_legal_curve(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void curve_fit_refuses_invalid_samples(void **state)
 {
     (void)state;
     struct pwl_curve c = {.knee_share = 1};
@@ -108,7 +108,7 @@ static void test_refused(void **state)
     assert_true(c.left_slope == 0 && c.right_slope == 0);
 }
 
-static void test_saved_and_loaded(void **state)
+static void curve_reloads_or_detects_damage(void **state)
 {
     (void)state;
     struct pwl_curve c = {40, 12.5, -0.5, -0.01}, loaded = {0};
@@ -130,11 +130,11 @@ static void test_saved_and_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planted_curves_are_found),
-        cmocka_unit_test(test_noisy_samples_give_small_errors),
-        cmocka_unit_test(test_any_samples_give_a_legal_curve),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_saved_and_loaded),
+        cmocka_unit_test(curve_fit_recovers_planted_curve),
+        cmocka_unit_test(curve_fit_tolerates_noise),
+        cmocka_unit_test(curve_from_random_samples_is_legal),
+        cmocka_unit_test(curve_fit_refuses_invalid_samples),
+        cmocka_unit_test(curve_reloads_or_detects_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

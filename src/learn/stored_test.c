@@ -18,7 +18,7 @@ static void write_one(struct str *s, uint32_t version)
     stored_end(s, start);
 }
 
-static void test_comes_back(void **state)
+static void stored_frame_reads_back_equal(void **state)
 {
     (void)state;
     struct str s;
@@ -43,7 +43,7 @@ static void test_comes_back(void **state)
     str_done(&s);
 }
 
-static void test_reads_past_the_end_and_bad_numbers_fail(void **state)
+static void stored_frame_misread_fails_close(void **state)
 {
     (void)state;
     struct str s;
@@ -73,7 +73,7 @@ static void test_reads_past_the_end_and_bad_numbers_fail(void **state)
     str_done(&s);
 }
 
-static void test_no_room(void **state)
+static void stored_frame_beyond_capacity_fails(void **state)
 {
     (void)state;
     struct str s;
@@ -86,9 +86,9 @@ static void test_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comes_back),
-        cmocka_unit_test(test_reads_past_the_end_and_bad_numbers_fail),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(stored_frame_reads_back_equal),
+        cmocka_unit_test(stored_frame_misread_fails_close),
+        cmocka_unit_test(stored_frame_beyond_capacity_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void check_finds_optima(size_t tasks_count, size_t runs, double regret_ma
     assert_true(regrets[runs / 2] <= regret_max);
 }
 
-static void test_finds_optima(void **state)
+static void tuner_finds_planted_optimum(void **state)
 {
     (void)state;
     check_finds_optima(1, 15, 0.03);
@@ -96,7 +96,7 @@ static void test_finds_optima(void **state)
     check_finds_optima(4, 5, 0.10);
 }
 
-static void test_first_the_users_batches_and_the_same_until_told(void **state)
+static void tuner_asks_users_batches_until_told(void **state)
 {
     (void)state;
     struct tuner_task tasks[2] = {task_of(64), task_of(100)};
@@ -119,7 +119,7 @@ static void test_first_the_users_batches_and_the_same_until_told(void **state)
     tuner_free(t);
 }
 
-static void test_never_more_than_the_memory(void **state)
+static void tuner_batches_stay_within_memory(void **state)
 {
     (void)state;
     for (size_t count = 1; count <= 4; count++) {
@@ -154,7 +154,7 @@ static double exact_prior(void *context, const uint32_t *batches)
     return bowl(tasks, 2, bests, batches);
 }
 
-static void test_what_is_known_helps(void **state)
+static void tuner_prior_knowledge_speeds_search(void **state)
 {
     (void)state;
     static const double bests[2] = {1.5, -1};
@@ -185,7 +185,7 @@ static void test_what_is_known_helps(void **state)
     tuner_free(t);
 }
 
-static void test_ends_when_nothing_is_to_gain(void **state)
+static void tuner_ends_without_further_gain(void **state)
 {
     (void)state;
     struct tuner_task tasks[1] = {task_of(64)};
@@ -201,7 +201,7 @@ static void test_ends_when_nothing_is_to_gain(void **state)
     tuner_free(t);
 }
 
-static void test_grid_of_a_task(void **state)
+static void task_batch_choices_respect_limits(void **state)
 {
     (void)state;
     struct tuner_task task;
@@ -230,7 +230,7 @@ static void test_grid_of_a_task(void **state)
     assert_int_equal(tuner_task_make(0, &limits, &memory, 77, &task), -ERR_INVALID);
 }
 
-static void test_saved_and_loaded(void **state)
+static void tuner_reloads_or_detects_damage(void **state)
 {
     (void)state;
     struct tuner_task tasks[3] = {task_of(64), task_of(128), task_of(32)};
@@ -273,13 +273,13 @@ static void test_saved_and_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_optima),
-        cmocka_unit_test(test_first_the_users_batches_and_the_same_until_told),
-        cmocka_unit_test(test_never_more_than_the_memory),
-        cmocka_unit_test(test_what_is_known_helps),
-        cmocka_unit_test(test_ends_when_nothing_is_to_gain),
-        cmocka_unit_test(test_grid_of_a_task),
-        cmocka_unit_test(test_saved_and_loaded),
+        cmocka_unit_test(tuner_finds_planted_optimum),
+        cmocka_unit_test(tuner_asks_users_batches_until_told),
+        cmocka_unit_test(tuner_batches_stay_within_memory),
+        cmocka_unit_test(tuner_prior_knowledge_speeds_search),
+        cmocka_unit_test(tuner_ends_without_further_gain),
+        cmocka_unit_test(task_batch_choices_respect_limits),
+        cmocka_unit_test(tuner_reloads_or_detects_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
