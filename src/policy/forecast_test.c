@@ -54,7 +54,7 @@ static double walk(const struct forecast_set *set, const double *remaining_ms, d
     }
 }
 
-static void test_finish_sum_is_that_of_walking_through_time(void **state)
+static void finish_sum_matches_time_simulation(void **state)
 {
     struct rng rng;
     (void)state;
@@ -75,7 +75,7 @@ static void test_finish_sum_is_that_of_walking_through_time(void **state)
     }
 }
 
-static void test_finish_sum_of_known_cases(void **state)
+static void finish_sum_matches_known_cases(void **state)
 {
     (void)state;
     struct forecast_set set = {0};
@@ -89,7 +89,7 @@ static void test_finish_sum_of_known_cases(void **state)
     assert_true(fabs(both - (123 + 123 + 200 - 123 / 1.29)) < 1e-9);
 }
 
-static void test_sets_stay_in_order(void **state)
+static void forecast_set_stays_sorted(void **state)
 {
     struct forecast_set set = {0};
     (void)state;
@@ -107,9 +107,9 @@ static void test_sets_stay_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finish_sum_is_that_of_walking_through_time),
-        cmocka_unit_test(test_finish_sum_of_known_cases),
-        cmocka_unit_test(test_sets_stay_in_order),
+        cmocka_unit_test(finish_sum_matches_time_simulation),
+        cmocka_unit_test(finish_sum_matches_known_cases),
+        cmocka_unit_test(forecast_set_stays_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static struct forecast_answer ask(const struct learnt *l, size_t count, const ui
     return answer;
 }
 
-static void test_cold_start(void **state)
+static void forecast_without_measurements_adds_activities(void **state)
 {
     uint32_t kinds[TASKS];
     struct forecast_set set;
@@ -84,7 +84,7 @@ static void test_cold_start(void **state)
 }
 
 /* Measured pairs, and then a model trained on them: close to the truth, and repeatable. */
-static void test_learns_from_measurements(void **state)
+static void forecast_learns_from_measured_pairs(void **state)
 {
     uint32_t kinds[TASKS];
     struct learnt *l = open_learnt(kinds);
@@ -127,7 +127,7 @@ static void test_learns_from_measurements(void **state)
     observations_free(o);
 }
 
-static void test_pd_of_another_batch_size(void **state)
+static void pd_accounts_for_batch_size(void **state)
 {
     struct learnt *l = learnt_new();
     struct forecast_set set;
@@ -145,7 +145,7 @@ static void test_pd_of_another_batch_size(void **state)
     learnt_free(l);
 }
 
-static void test_latency_of_a_service(void **state)
+static void service_latency_grows_with_neighbours(void **state)
 {
     struct learnt *l = learnt_new();
     uint32_t service, task, others[3];
@@ -181,9 +181,9 @@ static void test_latency_of_a_service(void **state)
     learnt_free(l);
 }
 
-/* A p99 measured alone and beside one neighbour: beside other neighbours it is a guess from the
- * slowdown. */
-static void test_a_measured_p99(void **state)
+/* The p99 is measured alone and beside two tasks. Beside other neighbours the forecast guesses the
+ * p99 from the slowdown. */
+static void measured_p99_replaces_guess(void **state)
 {
     struct learnt *l = learnt_new();
     struct forecast_set set;
@@ -227,7 +227,7 @@ static void test_a_measured_p99(void **state)
 
 /* Three unknown programs share a device as forecast_blind predicts, and a measured program does not
  * become faster beside them. */
-static void test_a_guess_refuses_nothing(void **state)
+static void unknown_program_gets_blind_forecast(void **state)
 {
     uint32_t kinds[TASKS], three[3] = {100, 101, 102};
     struct forecast_set set;
@@ -250,7 +250,7 @@ static void test_a_guess_refuses_nothing(void **state)
     observations_free(o);
 }
 
-static void test_kinds_by_device(void **state)
+static void kind_profile_depends_on_device(void **state)
 {
     struct learnt *l = learnt_new();
     const struct forecast *f = learnt_forecast(l);
@@ -286,9 +286,9 @@ static void test_kinds_by_device(void **state)
     learnt_free(l);
 }
 
-/* The asker's device may be freed before the same question is asked again, so a hash identifies the
+/* The caller may free its device before it repeats the question, so a hash identifies the
  * device. */
-static void test_answers_outlive_who_asked(void **state)
+static void forecast_repeats_after_device_is_freed(void **state)
 {
     uint32_t kinds[TASKS];
     struct learnt *l = open_learnt(kinds);
@@ -307,7 +307,7 @@ static void test_answers_outlive_who_asked(void **state)
     learnt_free(l);
 }
 
-static void test_sojourn(void **state)
+static void sojourn_time_grows_with_rate(void **state)
 {
     (void)state;
     assert_true(learnt_sojourn_ms(1, 10, 1) == 29);
@@ -322,15 +322,15 @@ static void test_sojourn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cold_start),
-        cmocka_unit_test(test_a_guess_refuses_nothing),
-        cmocka_unit_test(test_kinds_by_device),
-        cmocka_unit_test(test_learns_from_measurements),
-        cmocka_unit_test(test_pd_of_another_batch_size),
-        cmocka_unit_test(test_latency_of_a_service),
-        cmocka_unit_test(test_a_measured_p99),
-        cmocka_unit_test(test_answers_outlive_who_asked),
-        cmocka_unit_test(test_sojourn),
+        cmocka_unit_test(forecast_without_measurements_adds_activities),
+        cmocka_unit_test(unknown_program_gets_blind_forecast),
+        cmocka_unit_test(kind_profile_depends_on_device),
+        cmocka_unit_test(forecast_learns_from_measured_pairs),
+        cmocka_unit_test(pd_accounts_for_batch_size),
+        cmocka_unit_test(service_latency_grows_with_neighbours),
+        cmocka_unit_test(measured_p99_replaces_guess),
+        cmocka_unit_test(forecast_repeats_after_device_is_freed),
+        cmocka_unit_test(sojourn_time_grows_with_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void sparse_done(struct sparse_problem *p)
     free(p->edges);
 }
 
-static void test_small_ones_against_all(void **state)
+static void small_matching_equals_exhaustive_search(void **state)
 {
     (void)state;
     struct rng r;
@@ -118,7 +118,7 @@ static void test_small_ones_against_all(void **state)
 }
 
 /* Compares the two algorithms, one of which proves a bound. */
-static void test_large_ones_against_each_other(void **state)
+static void dense_and_sparse_matching_agree(void **state)
 {
     (void)state;
     static const size_t sizes[][2] = {{120, 120}, {150, 90}, {80, 160}};
@@ -158,7 +158,7 @@ static void test_large_ones_against_each_other(void **state)
     }
 }
 
-static void test_many_want_the_same_few(void **state)
+static void contested_columns_are_all_matched(void **state)
 {
     (void)state;
     enum { ROWS = 3000, COLUMNS = 40, EDGES = 20 };
@@ -184,7 +184,7 @@ static void test_many_want_the_same_few(void **state)
     free(matched);
 }
 
-static void test_refused(void **state)
+static void matching_invalid_input_is_refused(void **state)
 {
     (void)state;
     uint32_t matched[2] = {7, 7};
@@ -210,10 +210,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_ones_against_all),
-        cmocka_unit_test(test_large_ones_against_each_other),
-        cmocka_unit_test(test_many_want_the_same_few),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(small_matching_equals_exhaustive_search),
+        cmocka_unit_test(dense_and_sparse_matching_agree),
+        cmocka_unit_test(contested_columns_are_all_matched),
+        cmocka_unit_test(matching_invalid_input_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

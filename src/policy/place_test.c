@@ -27,7 +27,7 @@ static void check_decision(const struct world *w, const struct policy_waiting *w
 
 /* Random arrivals and departures under every policy: no device is over-committed, and the same
  * question gets the same answer. */
-static void test_no_policy_overcommits(void **state)
+static void policies_never_overcommit_devices(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -98,7 +98,7 @@ static double pd_growth(const struct world *w, size_t device, uint32_t kind, dou
     return after - before;
 }
 
-static void test_iadeep_is_the_exhaustive_search(void **state)
+static void iadeep_matches_exhaustive_search(void **state)
 {
     const struct policy *iadeep = policy_find("iadeep");
     struct rng rng;
@@ -185,9 +185,8 @@ static void check_delays_least(const struct world *w, const struct policy_waitin
     }
 }
 
-/* Places iff ΔCT(now) ≤ ΔCT(wait) + age; a waiting workload is placed after it has waited
- * enough. */
-static void test_waits_when_that_ends_sooner(void **state)
+/* gpumux places iff ΔCT(now) ≤ ΔCT(wait) + age, and places a waiting workload after retry_ms. */
+static void gpumux_waits_when_completion_is_sooner(void **state)
 {
     const struct policy *gpumux = policy_find("gpumux");
     struct rng rng;
@@ -226,7 +225,7 @@ static void test_waits_when_that_ends_sooner(void **state)
     assert_true(waited > 20 && placed > 20);
 }
 
-static void test_gpumux_takes_the_largest_gain_within_the_slo(void **state)
+static void gpumux_placement_respects_slo(void **state)
 {
     struct world w;
     struct place_outcome outcome;
@@ -271,7 +270,7 @@ static void test_gpumux_takes_the_largest_gain_within_the_slo(void **state)
     world_close(&w);
 }
 
-static void test_candidates_come_in_order(void **state)
+static void candidates_are_ordered_by_score(void **state)
 {
     struct rng rng;
     struct world w;
@@ -295,7 +294,7 @@ static void test_candidates_come_in_order(void **state)
     }
 }
 
-static void test_time_left_by_the_forecast(void **state)
+static void remaining_time_follows_forecast(void **state)
 {
     struct world w;
     double left_ms = -1;
@@ -322,12 +321,12 @@ static void test_time_left_by_the_forecast(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_policy_overcommits),
-        cmocka_unit_test(test_iadeep_is_the_exhaustive_search),
-        cmocka_unit_test(test_waits_when_that_ends_sooner),
-        cmocka_unit_test(test_gpumux_takes_the_largest_gain_within_the_slo),
-        cmocka_unit_test(test_candidates_come_in_order),
-        cmocka_unit_test(test_time_left_by_the_forecast),
+        cmocka_unit_test(policies_never_overcommit_devices),
+        cmocka_unit_test(iadeep_matches_exhaustive_search),
+        cmocka_unit_test(gpumux_waits_when_completion_is_sooner),
+        cmocka_unit_test(gpumux_placement_respects_slo),
+        cmocka_unit_test(candidates_are_ordered_by_score),
+        cmocka_unit_test(remaining_time_follows_forecast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static bool is_never(struct world *w)
     return policy_explain_misfit(&w->snapshot, &w->waiting[0], policy_find("firstfit"), text);
 }
 
-static void test_registry(void **state)
+static void policies_are_found_by_name(void **state)
 {
     (void)state;
     size_t count = 0;
@@ -88,7 +88,7 @@ static void test_registry(void **state)
     assert_null(policy_find(""));
 }
 
-static void test_model_matching(void **state)
+static void model_matching_ignores_case_and_punctuation(void **state)
 {
     (void)state;
     assert_true(policy_model_matches("NVIDIA GeForce RTX 3090", "rtx3090"));
@@ -102,7 +102,7 @@ static void test_model_matching(void **state)
     assert_false(policy_model_matches("", "H100"));
 }
 
-static void test_firstfit_fills_the_first_device_first(void **state)
+static void firstfit_fills_devices_in_order(void **state)
 {
     struct world w;
     (void)state;
@@ -117,7 +117,7 @@ static void test_firstfit_fills_the_first_device_first(void **state)
     assert_int_equal(w.devices[0].neighbours, 0); /* the snapshot is unchanged */
 }
 
-static void test_limits_of_a_device(void **state)
+static void device_fit_enforces_each_limit(void **state)
 {
     struct world w;
     (void)state;
@@ -150,7 +150,7 @@ static void test_limits_of_a_device(void **state)
     assert_int_equal(policy_device_fit(&w.snapshot, &w.devices[3], waiting, 4), POLICY_NO_MEMORY);
 }
 
-static void test_take_and_release_are_opposites(void **state)
+static void device_release_undoes_take(void **state)
 {
     struct world w;
     (void)state;
@@ -169,7 +169,7 @@ static void test_take_and_release_are_opposites(void **state)
     assert_memory_equal(&w.devices[0], &before, sizeof before);
 }
 
-static void test_exclusive_never_shares(void **state)
+static void exclusive_policy_never_shares_device(void **state)
 {
     struct world w;
     (void)state;
@@ -181,7 +181,7 @@ static void test_exclusive_never_shares(void **state)
         assert_int_equal(w.out[i].devices[0], i);
 }
 
-static void test_devices_come_from_one_node(void **state)
+static void workload_devices_come_from_one_node(void **state)
 {
     struct world w;
     (void)state;
@@ -197,7 +197,7 @@ static void test_devices_come_from_one_node(void **state)
     assert_int_equal(w.out[0].devices[1], 3);
 }
 
-static void test_no_devices_needs_a_usable_node(void **state)
+static void workload_without_devices_needs_usable_node(void **state)
 {
     struct world w;
     (void)state;
@@ -214,7 +214,7 @@ static void test_no_devices_needs_a_usable_node(void **state)
     }
 }
 
-static void test_labels_and_models_choose(void **state)
+static void labels_and_model_restrict_placement(void **state)
 {
     struct world w;
     (void)state;
@@ -229,7 +229,7 @@ static void test_labels_and_models_choose(void **state)
 }
 
 /* Over many seeds all devices are drawn about equally often, and pairs stay on one node. */
-static void test_random_is_fair_and_repeatable(void **state)
+static void random_policy_is_fair_and_repeatable(void **state)
 {
     struct world w;
     size_t drawn[4] = {0}, pair_nodes[2] = {0};
@@ -255,7 +255,7 @@ static void test_random_is_fair_and_repeatable(void **state)
     assert_in_range(pair_nodes[0], 1850, 2150);
 }
 
-static void test_explains_what_can_never_be(void **state)
+static void explanation_names_unsatisfiable_need(void **state)
 {
     struct world w;
     char text[WORKLOAD_TEXT_MAX];
@@ -284,7 +284,7 @@ static void test_explains_what_can_never_be(void **state)
     assert_false(is_never(&w)); /* a later node might fit */
 }
 
-static void test_explains_how_the_devices_are(void **state)
+static void explanation_names_device_health(void **state)
 {
     const struct device_health hot = {.state = DEVICE_OVERLIMIT, .cause = "too hot"};
     struct device_health faulted = {
@@ -314,7 +314,7 @@ static void test_explains_how_the_devices_are(void **state)
                            "1 takes no new tasks now (repaired, and services come back first), "));
 }
 
-static void test_explains_what_stands_in_the_way(void **state)
+static void explanation_counts_devices_by_obstacle(void **state)
 {
     struct world w;
     char text[WORKLOAD_TEXT_MAX];
@@ -356,19 +356,19 @@ static void test_explains_what_stands_in_the_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registry),
-        cmocka_unit_test(test_model_matching),
-        cmocka_unit_test(test_firstfit_fills_the_first_device_first),
-        cmocka_unit_test(test_limits_of_a_device),
-        cmocka_unit_test(test_take_and_release_are_opposites),
-        cmocka_unit_test(test_exclusive_never_shares),
-        cmocka_unit_test(test_devices_come_from_one_node),
-        cmocka_unit_test(test_no_devices_needs_a_usable_node),
-        cmocka_unit_test(test_labels_and_models_choose),
-        cmocka_unit_test(test_random_is_fair_and_repeatable),
-        cmocka_unit_test(test_explains_what_can_never_be),
-        cmocka_unit_test(test_explains_how_the_devices_are),
-        cmocka_unit_test(test_explains_what_stands_in_the_way),
+        cmocka_unit_test(policies_are_found_by_name),
+        cmocka_unit_test(model_matching_ignores_case_and_punctuation),
+        cmocka_unit_test(firstfit_fills_devices_in_order),
+        cmocka_unit_test(device_fit_enforces_each_limit),
+        cmocka_unit_test(device_release_undoes_take),
+        cmocka_unit_test(exclusive_policy_never_shares_device),
+        cmocka_unit_test(workload_devices_come_from_one_node),
+        cmocka_unit_test(workload_without_devices_needs_usable_node),
+        cmocka_unit_test(labels_and_model_restrict_placement),
+        cmocka_unit_test(random_policy_is_fair_and_repeatable),
+        cmocka_unit_test(explanation_names_unsatisfiable_need),
+        cmocka_unit_test(explanation_names_device_health),
+        cmocka_unit_test(explanation_counts_devices_by_obstacle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

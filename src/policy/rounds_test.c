@@ -33,7 +33,7 @@ static void fill(struct world *w, struct rng *rng, size_t count, bool checkpoint
     }
 }
 
-static void test_a_round_is_the_best_there_is(void **state)
+static void round_finds_best_assignment(void **state)
 {
     struct rng rng;
     (void)state;
@@ -70,7 +70,7 @@ static void test_a_round_is_the_best_there_is(void **state)
 }
 
 /* Two tasks that slow each other, and an empty device: one of them moves if it has a checkpoint. */
-static void test_who_has_a_checkpoint_moves(void **state)
+static void task_with_checkpoint_moves_in_round(void **state)
 {
     (void)state;
     for (int checkpoints = 0; checkpoints < 2; checkpoints++) {
@@ -95,7 +95,7 @@ static void test_who_has_a_checkpoint_moves(void **state)
 }
 
 /* A large round uses only a part of the edges; its result is checked as far as possible. */
-static void test_large_rounds(void **state)
+static void large_round_places_nearly_all(void **state)
 {
     enum { DEVICES = 3000, NODE = 8 };
     struct world w;
@@ -152,9 +152,9 @@ static void test_large_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_round_is_the_best_there_is),
-        cmocka_unit_test(test_who_has_a_checkpoint_moves),
-        cmocka_unit_test(test_large_rounds),
+        cmocka_unit_test(round_finds_best_assignment),
+        cmocka_unit_test(task_with_checkpoint_moves_in_round),
+        cmocka_unit_test(large_round_places_nearly_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
