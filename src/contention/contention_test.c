@@ -109,7 +109,7 @@ static uint64_t set_run(struct set *set)
     return set->now_ns;
 }
 
-static void alone_a_kernel_takes_its_duration_exactly(void **state)
+static void kernel_alone_takes_exact_duration(void **state)
 {
     (void)state;
     const uint64_t durations_ns[] = {0, 1, 3 * MS, 123456789, CONTENTION_DURATION_NS_MAX};
@@ -122,7 +122,7 @@ static void alone_a_kernel_takes_its_duration_exactly(void **state)
     }
 }
 
-static void nothing_to_run_never_changes(void **state)
+static void idle_device_never_changes(void **state)
 {
     (void)state;
     struct contention_device device;
@@ -130,7 +130,7 @@ static void nothing_to_run_never_changes(void **state)
     assert_true(contention_plan(&device, NULL, 0) == CONTENTION_NEVER);
 }
 
-static void small_kernels_overlap_when_shared(void **state)
+static void small_shared_kernels_overlap(void **state)
 {
     (void)state;
     struct set set;
@@ -142,7 +142,7 @@ static void small_kernels_overlap_when_shared(void **state)
         assert_int_equal(set.end_ns[i], 5 * MS + i + (i > 0 ? CONTENTION_BESIDE_NS : 0));
 }
 
-static void a_full_kernel_starves_the_later_one(void **state)
+static void full_kernel_starves_later_kernel(void **state)
 {
     (void)state;
     struct set set;
@@ -154,7 +154,7 @@ static void a_full_kernel_starves_the_later_one(void **state)
     assert_int_equal(set.end_ns[1], 71 * MS + CONTENTION_BESIDE_NS);
 }
 
-static void what_is_left_of_the_sms_slows_the_later_one(void **state)
+static void later_kernel_runs_on_remaining_sms(void **state)
 {
     (void)state;
     struct set set;
@@ -168,7 +168,7 @@ static void what_is_left_of_the_sms_slows_the_later_one(void **state)
 
 /* A short kernel behind the long kernels of a continuous stream: each short kernel waits for one
  * whole long kernel, and the long kernels never wait. */
-static void freed_sms_go_to_who_waits_longest(void **state)
+static void freed_sms_serve_longest_waiting_kernel(void **state)
 {
     (void)state;
     struct set set;
@@ -205,7 +205,7 @@ static uint64_t beside_ns(unsigned client, unsigned priority)
     return set.end_ns[1] - MS;
 }
 
-static void beginning_beside_others_takes_time(void **state)
+static void kernel_start_beside_others_is_delayed(void **state)
 {
     (void)state;
     assert_int_equal(beside_ns(1, 1), MS);
@@ -241,7 +241,7 @@ static void shares_are_whole_pairs_of_sms(void **state)
     assert_int_equal(contention_share_permille(SMS, 300), 287);
 }
 
-static void a_share_bounds_a_client_and_leaves_the_rest_to_others(void **state)
+static void share_bounds_client_across_streams(void **state)
 {
     (void)state;
     struct set set;
@@ -279,7 +279,7 @@ static uint64_t urgent_end_ns(unsigned priority, unsigned block_ns, uint64_t *re
     return set.end_ns[1] - MS;
 }
 
-static void an_urgent_kernel_goes_first_as_blocks_end(void **state)
+static void urgent_kernel_preempts_between_blocks(void **state)
 {
     (void)state;
     uint64_t other_ns;
@@ -296,7 +296,7 @@ static void an_urgent_kernel_goes_first_as_blocks_end(void **state)
     assert_true(urgent_end_ns(0, 0, &other_ns) >= 40 * MS);
 }
 
-static void a_priority_is_nothing_to_other_parties(void **state)
+static void priority_has_no_effect_across_parties(void **state)
 {
     (void)state;
     struct set set;
@@ -311,7 +311,7 @@ static void a_priority_is_nothing_to_other_parties(void **state)
     assert_int_equal(set.end_ns[1], 8 * MS + 3 * CONTENTION_SWITCH_NS);
 }
 
-static void parties_each_take_twice_as_long(void **state)
+static void two_parties_take_twice_as_long(void **state)
 {
     (void)state;
     /* Both orders of arrival have the same ends, up to one slice. */
@@ -326,7 +326,7 @@ static void parties_each_take_twice_as_long(void **state)
     }
 }
 
-static void kernels_of_one_party_overlap_within_its_turn(void **state)
+static void party_kernels_overlap_within_turn(void **state)
 {
     (void)state;
     struct set set;
@@ -341,8 +341,7 @@ static void kernels_of_one_party_overlap_within_its_turn(void **state)
     assert_int_equal(set.end_ns[0], set.end_ns[1]);
 }
 
-/* A kernel that arrives at an idle device waits for no switch. */
-static void an_idle_device_is_taken_at_once(void **state)
+static void kernel_on_idle_device_avoids_switch(void **state)
 {
     (void)state;
     struct set set;
@@ -354,7 +353,7 @@ static void an_idle_device_is_taken_at_once(void **state)
     assert_int_equal(set.end_ns[1], 2 * MS);
 }
 
-static void a_party_without_work_gives_its_turn_away(void **state)
+static void party_without_work_yields_turn(void **state)
 {
     (void)state;
     struct set set;
@@ -376,7 +375,7 @@ static struct contention_launch random_launch(struct rng *rng, unsigned client, 
 }
 
 /* As after an error that ends all clients in the middle of a turn. */
-static void time_goes_on_after_all_kernels_were_taken_out(void **state)
+static void emptied_device_keeps_valid_slice(void **state)
 {
     (void)state;
     struct set set;
@@ -392,7 +391,7 @@ static void time_goes_on_after_all_kernels_were_taken_out(void **state)
 
 /* Conservation of work for random kernels: a device with one kernel per party is busy exactly for
  * the sum of the durations plus switches, and a shared device no longer than that. */
-static void work_is_conserved_for_random_kernels(void **state)
+static void random_kernels_conserve_work(void **state)
 {
     (void)state;
     struct rng rng;
@@ -421,7 +420,7 @@ static void work_is_conserved_for_random_kernels(void **state)
 
 /* Kernels arrive at random times at a device with shares, priorities and several parties: the
  * capacity is checked at every step, all kernels end, and a second run gives the same times. */
-static void random_arrivals_keep_to_the_rules_and_repeat_exactly(void **state)
+static void random_arrivals_obey_limits_and_repeat(void **state)
 {
     (void)state;
     for (unsigned round = 0; round < 500; round++) {
@@ -450,7 +449,7 @@ static void random_arrivals_keep_to_the_rules_and_repeat_exactly(void **state)
     }
 }
 
-static void equal_parties_end_within_a_slice_of_each_other(void **state)
+static void equal_parties_end_within_one_slice(void **state)
 {
     (void)state;
     struct rng rng;
@@ -472,26 +471,26 @@ static void equal_parties_end_within_a_slice_of_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone_a_kernel_takes_its_duration_exactly),
-        cmocka_unit_test(nothing_to_run_never_changes),
-        cmocka_unit_test(small_kernels_overlap_when_shared),
-        cmocka_unit_test(a_full_kernel_starves_the_later_one),
-        cmocka_unit_test(what_is_left_of_the_sms_slows_the_later_one),
-        cmocka_unit_test(freed_sms_go_to_who_waits_longest),
-        cmocka_unit_test(beginning_beside_others_takes_time),
+        cmocka_unit_test(kernel_alone_takes_exact_duration),
+        cmocka_unit_test(idle_device_never_changes),
+        cmocka_unit_test(small_shared_kernels_overlap),
+        cmocka_unit_test(full_kernel_starves_later_kernel),
+        cmocka_unit_test(later_kernel_runs_on_remaining_sms),
+        cmocka_unit_test(freed_sms_serve_longest_waiting_kernel),
+        cmocka_unit_test(kernel_start_beside_others_is_delayed),
         cmocka_unit_test(dram_is_divided_by_demand),
         cmocka_unit_test(shares_are_whole_pairs_of_sms),
-        cmocka_unit_test(a_share_bounds_a_client_and_leaves_the_rest_to_others),
-        cmocka_unit_test(an_urgent_kernel_goes_first_as_blocks_end),
-        cmocka_unit_test(a_priority_is_nothing_to_other_parties),
-        cmocka_unit_test(parties_each_take_twice_as_long),
-        cmocka_unit_test(kernels_of_one_party_overlap_within_its_turn),
-        cmocka_unit_test(an_idle_device_is_taken_at_once),
-        cmocka_unit_test(a_party_without_work_gives_its_turn_away),
-        cmocka_unit_test(time_goes_on_after_all_kernels_were_taken_out),
-        cmocka_unit_test(work_is_conserved_for_random_kernels),
-        cmocka_unit_test(random_arrivals_keep_to_the_rules_and_repeat_exactly),
-        cmocka_unit_test(equal_parties_end_within_a_slice_of_each_other),
+        cmocka_unit_test(share_bounds_client_across_streams),
+        cmocka_unit_test(urgent_kernel_preempts_between_blocks),
+        cmocka_unit_test(priority_has_no_effect_across_parties),
+        cmocka_unit_test(two_parties_take_twice_as_long),
+        cmocka_unit_test(party_kernels_overlap_within_turn),
+        cmocka_unit_test(kernel_on_idle_device_avoids_switch),
+        cmocka_unit_test(party_without_work_yields_turn),
+        cmocka_unit_test(emptied_device_keeps_valid_slice),
+        cmocka_unit_test(random_kernels_conserve_work),
+        cmocka_unit_test(random_arrivals_obey_limits_and_repeat),
+        cmocka_unit_test(equal_parties_end_within_one_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
