@@ -110,7 +110,7 @@ static struct errors errors_of(const struct world *w, const struct forecast *f)
 
 /* Tuned tasks are faster alone and use more of the device. For pairs that never ran, learnt
  * predictions must neither be too optimistic nor further from the truth than unlearnt ones. */
-static void pairs_never_seen(void **state)
+static void unseen_pair_forecast_improves_with_learning(void **state)
 {
     (void)state;
     struct world w;
@@ -134,7 +134,7 @@ static void pairs_never_seen(void **state)
 
 /* A single measurement of a set counts; in a larger set the slowdowns by single neighbours add
  * up. */
-static void sets(void **state)
+static void measured_set_overrides_sum_of_pairs(void **state)
 {
     (void)state;
     struct world w;
@@ -164,6 +164,8 @@ static void sets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_never_seen), cmocka_unit_test(sets)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unseen_pair_forecast_improves_with_learning),
+        cmocka_unit_test(measured_set_overrides_sum_of_pairs)};
     return cmocka_run_group_tests_name("belief", tests, NULL, NULL);
 }

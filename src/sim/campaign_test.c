@@ -79,7 +79,7 @@ static void run_all(struct fixture *f, struct str *ret_summary, size_t *ret_resu
     close(fd);
 }
 
-static void does_not_depend_on_threads(void **state)
+static void campaign_results_ignore_thread_count(void **state)
 {
     (void)state;
     struct fixture one, four;
@@ -100,7 +100,7 @@ static void does_not_depend_on_threads(void **state)
     str_done(&of_four);
 }
 
-static void goes_on_where_it_was_stopped(void **state)
+static void campaign_resumes_only_matching_runs(void **state)
 {
     (void)state;
     struct fixture f;
@@ -121,7 +121,7 @@ static void goes_on_where_it_was_stopped(void **state)
     run_all(&f, &after, &resumed);
     assert_int_equal(resumed, 12);
     assert_string_equal(str_text(&before), str_text(&after));
-    /* Damaged results, and results of another configuration, are computed again. */
+    /* Results of another configuration are computed again. */
     f.config.seed_count = 1;
     f.config.engine.start_s = 6;
     assert_int_equal(campaign_new(&e, &f.config, &c), 0);
@@ -133,7 +133,7 @@ static void goes_on_where_it_was_stopped(void **state)
     str_done(&after);
 }
 
-static void reads_variants(void **state)
+static void variant_name_parses_policy_and_parts(void **state)
 {
     (void)state;
     struct campaign_variant v;
@@ -146,7 +146,7 @@ static void reads_variants(void **state)
     assert_non_null(strstr(e.text, "firstfit"));
 }
 
-static void refuses_two_of_one_name(void **state)
+static void campaign_duplicate_run_name_is_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -165,10 +165,10 @@ static void refuses_two_of_one_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(does_not_depend_on_threads),
-        cmocka_unit_test(goes_on_where_it_was_stopped),
-        cmocka_unit_test(refuses_two_of_one_name),
-        cmocka_unit_test(reads_variants),
+        cmocka_unit_test(campaign_results_ignore_thread_count),
+        cmocka_unit_test(campaign_resumes_only_matching_runs),
+        cmocka_unit_test(campaign_duplicate_run_name_is_refused),
+        cmocka_unit_test(variant_name_parses_policy_and_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

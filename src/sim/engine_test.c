@@ -48,7 +48,7 @@ static void close_fixture(struct fixture *f)
     scenario_done(&f->scenario);
 }
 
-static void alone_it_takes_what_it_takes(void **state)
+static void task_alone_takes_nominal_duration(void **state)
 {
     (void)state;
     struct fixture f;
@@ -68,7 +68,7 @@ static void alone_it_takes_what_it_takes(void **state)
     close_fixture(&f);
 }
 
-static void together_they_are_as_slow_as_measured(void **state)
+static void co_located_tasks_slow_as_measured(void **state)
 {
     (void)state;
     struct fixture f;
@@ -85,7 +85,7 @@ static void together_they_are_as_slow_as_measured(void **state)
     close_fixture(&f);
 }
 
-static void larger_than_a_node(void **state)
+static void task_beyond_node_is_split(void **state)
 {
     (void)state;
     struct fixture f;
@@ -122,8 +122,7 @@ static void run_tasks(const char *policy, size_t services, double faults, struct
     close_fixture(&f);
 }
 
-/* Every policy ends every task, and two runs give the same result. */
-static void policies_are_repeatable(void **state)
+static void policies_finish_all_tasks_repeatably(void **state)
 {
     (void)state;
     for (size_t i = 0; policy_at(i); i++) {
@@ -141,7 +140,7 @@ static void policies_are_repeatable(void **state)
     }
 }
 
-static void conserves_work(void **state)
+static void simulation_conserves_work(void **state)
 {
     (void)state;
     struct result r;
@@ -156,7 +155,7 @@ static void conserves_work(void **state)
 }
 
 /* Compares policies by the order that the papers and common sense predict. */
-static void sharing_pays(void **state)
+static void policies_rank_as_expected(void **state)
 {
     (void)state;
     static const char *const names[] = {"oracle", "gpumux", "kernelest", "exclusive"};
@@ -170,7 +169,7 @@ static void sharing_pays(void **state)
     }
 }
 
-static void services_are_kept_well(void **state)
+static void services_meet_slo_beside_tasks(void **state)
 {
     (void)state;
     static const char *const names[] = {"gpumux", "mudi", "muxflow", "mps"};
@@ -195,7 +194,7 @@ static void services_are_kept_well(void **state)
     }
 }
 
-static void explains_a_decision(void **state)
+static void engine_explains_chosen_decision(void **state)
 {
     (void)state;
     struct fixture f;
@@ -213,7 +212,7 @@ static void explains_a_decision(void **state)
     close_fixture(&f);
 }
 
-static void faults_are_survived(void **state)
+static void tasks_end_despite_faults(void **state)
 {
     (void)state;
     static const char *const names[] = {"exclusive", "firstfit", "muxflow"};
@@ -253,7 +252,7 @@ static size_t count_gaps(const struct result *r, uint32_t workload, double least
 
 /* A node falls silent: its tasks are given up after the lease and the periods after it, then start
  * elsewhere. A service is given up after the lease. */
-static void a_node_is_missed(void **state)
+static void silent_node_loses_work_after_lease(void **state)
 {
     (void)state;
     struct cluster_config cluster;
@@ -279,7 +278,7 @@ static void a_node_is_missed(void **state)
 }
 
 /* Outages, faults and tasks of several nodes together: all tasks end, and two runs agree. */
-static void outages_are_survived(void **state)
+static void tasks_end_despite_outages(void **state)
 {
     (void)state;
     struct result results[2];
@@ -311,17 +310,17 @@ static void outages_are_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone_it_takes_what_it_takes),
-        cmocka_unit_test(together_they_are_as_slow_as_measured),
-        cmocka_unit_test(larger_than_a_node),
-        cmocka_unit_test(policies_are_repeatable),
-        cmocka_unit_test(conserves_work),
-        cmocka_unit_test(sharing_pays),
-        cmocka_unit_test(services_are_kept_well),
-        cmocka_unit_test(faults_are_survived),
-        cmocka_unit_test(a_node_is_missed),
-        cmocka_unit_test(outages_are_survived),
-        cmocka_unit_test(explains_a_decision),
+        cmocka_unit_test(task_alone_takes_nominal_duration),
+        cmocka_unit_test(co_located_tasks_slow_as_measured),
+        cmocka_unit_test(task_beyond_node_is_split),
+        cmocka_unit_test(policies_finish_all_tasks_repeatably),
+        cmocka_unit_test(simulation_conserves_work),
+        cmocka_unit_test(policies_rank_as_expected),
+        cmocka_unit_test(services_meet_slo_beside_tasks),
+        cmocka_unit_test(tasks_end_despite_faults),
+        cmocka_unit_test(silent_node_loses_work_after_lease),
+        cmocka_unit_test(tasks_end_despite_outages),
+        cmocka_unit_test(engine_explains_chosen_decision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void open_scenario(struct scenario *s)
     assert_int_equal(s->serving->step_count, 2016);
 }
 
-static void more_requests_wait_longer(void **state)
+static void service_latency_grows_under_contention(void **state)
 {
     (void)state;
     struct scenario s;
@@ -42,7 +42,7 @@ static void more_requests_wait_longer(void **state)
     scenario_done(&s);
 }
 
-static void a_share_is_enough_and_no_more(void **state)
+static void service_share_is_minimal_for_slo(void **state)
 {
     (void)state;
     struct scenario s;
@@ -63,7 +63,7 @@ static void a_share_is_enough_and_no_more(void **state)
     scenario_done(&s);
 }
 
-static void protection_keeps_what_sharing_does_not(void **state)
+static void protected_service_meets_slo_beside_task(void **state)
 {
     (void)state;
     struct scenario s;
@@ -93,7 +93,7 @@ static void protection_keeps_what_sharing_does_not(void **state)
     scenario_done(&s);
 }
 
-static void rates_have_the_shape_of_the_day(void **state)
+static void request_rate_follows_daily_shape(void **state)
 {
     (void)state;
     struct scenario s;
@@ -112,7 +112,7 @@ static void rates_have_the_shape_of_the_day(void **state)
     scenario_done(&s);
 }
 
-static void refuses_what_is_no_service(void **state)
+static void service_table_invalid_is_refused(void **state)
 {
     (void)state;
     struct scenario s;
@@ -137,11 +137,11 @@ static void refuses_what_is_no_service(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_requests_wait_longer),
-        cmocka_unit_test(a_share_is_enough_and_no_more),
-        cmocka_unit_test(protection_keeps_what_sharing_does_not),
-        cmocka_unit_test(rates_have_the_shape_of_the_day),
-        cmocka_unit_test(refuses_what_is_no_service),
+        cmocka_unit_test(service_latency_grows_under_contention),
+        cmocka_unit_test(service_share_is_minimal_for_slo),
+        cmocka_unit_test(protected_service_meets_slo_beside_task),
+        cmocka_unit_test(request_rate_follows_daily_shape),
+        cmocka_unit_test(service_table_invalid_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

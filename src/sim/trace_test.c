@@ -29,7 +29,7 @@ static int read(const struct fixture *f, const char *text, struct trace *ret)
     return trace_parse(NULL, text, strlen(text), f->tables, &f->mix, 7, ret);
 }
 
-static void reads_phillys_lists(void **state)
+static void trace_parses_philly_lists(void **state)
 {
     (void)state;
     struct fixture f;
@@ -57,7 +57,7 @@ static void reads_phillys_lists(void **state)
     truth_free(f.truth);
 }
 
-static void the_shipped_ones_are_traces(void **state)
+static void shipped_traces_parse_completely(void **state)
 {
     (void)state;
     struct fixture f;
@@ -82,7 +82,7 @@ static void the_shipped_ones_are_traces(void **state)
     truth_free(f.truth);
 }
 
-static void generators_keep_their_word(void **state)
+static void generated_trace_matches_requested_distribution(void **state)
 {
     (void)state;
     static const struct {
@@ -110,7 +110,7 @@ static void generators_keep_their_word(void **state)
     truth_free(f.truth);
 }
 
-static void stretches_and_repeats(void **state)
+static void trace_resize_repeats_and_hasten_compresses(void **state)
 {
     (void)state;
     struct fixture f;
@@ -127,7 +127,7 @@ static void stretches_and_repeats(void **state)
     truth_free(f.truth);
 }
 
-static void reads_mixes(void **state)
+static void trace_mix_parses_weights_and_batches(void **state)
 {
     (void)state;
     struct fixture f;
@@ -146,11 +146,11 @@ static void reads_mixes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_phillys_lists),
-        cmocka_unit_test(the_shipped_ones_are_traces),
-        cmocka_unit_test(generators_keep_their_word),
-        cmocka_unit_test(stretches_and_repeats),
-        cmocka_unit_test(reads_mixes),
+        cmocka_unit_test(trace_parses_philly_lists),
+        cmocka_unit_test(shipped_traces_parse_completely),
+        cmocka_unit_test(generated_trace_matches_requested_distribution),
+        cmocka_unit_test(trace_resize_repeats_and_hasten_compresses),
+        cmocka_unit_test(trace_mix_parses_weights_and_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static struct truth_resident resident(const struct truth *t, const char *name, d
     return (struct truth_resident){.id = 1, .model = (size_t)model, .batch = batch, .speed = 1};
 }
 
-static void says_what_was_measured(void **state)
+static void truth_reproduces_measured_values(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
@@ -48,7 +48,7 @@ static void says_what_was_measured(void **state)
     truth_free(t);
 }
 
-static void a_third_neighbour_slows_more(void **state)
+static void third_neighbour_adds_slowdown(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
@@ -65,7 +65,7 @@ static void a_third_neighbour_slows_more(void **state)
     truth_free(t);
 }
 
-static void is_continuous_in_the_batch(void **state)
+static void slowdown_is_continuous_in_batch(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
@@ -81,7 +81,7 @@ static void is_continuous_in_the_batch(void **state)
     truth_free(t);
 }
 
-static void noise_is_the_seeds(void **state)
+static void noise_repeats_by_seed(void **state)
 {
     (void)state;
     struct truth *a = make_truth(0.05, 1), *b = make_truth(0.05, 1), *c = make_truth(0.05, 2);
@@ -98,7 +98,7 @@ static void noise_is_the_seeds(void **state)
     truth_free(c);
 }
 
-static void lesser_devices_are_slower(void **state)
+static void smaller_devices_are_slower(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
@@ -116,7 +116,7 @@ static void lesser_devices_are_slower(void **state)
 }
 
 /* The bar of `gpumux sim --validate`, on pairs that the fit did not use. */
-static void predicts_pairs_held_out(void **state)
+static void held_out_pairs_are_predicted(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
@@ -135,7 +135,7 @@ static void predicts_pairs_held_out(void **state)
     truth_free(t);
 }
 
-static void refuses_tables_without_pairs(void **state)
+static void tables_without_pairs_are_refused(void **state)
 {
     (void)state;
     struct tables tables = {0};
@@ -148,7 +148,7 @@ static void refuses_tables_without_pairs(void **state)
     assert_int_equal(truth_new(&e, &tables, 0, 0, &t), -ERR_INVALID);
 }
 
-static void reads_nodes(void **state)
+static void hardware_parses_node_notation(void **state)
 {
     (void)state;
     struct hardware f;
@@ -172,14 +172,14 @@ static void reads_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_was_measured),
-        cmocka_unit_test(a_third_neighbour_slows_more),
-        cmocka_unit_test(is_continuous_in_the_batch),
-        cmocka_unit_test(noise_is_the_seeds),
-        cmocka_unit_test(lesser_devices_are_slower),
-        cmocka_unit_test(predicts_pairs_held_out),
-        cmocka_unit_test(refuses_tables_without_pairs),
-        cmocka_unit_test(reads_nodes),
+        cmocka_unit_test(truth_reproduces_measured_values),
+        cmocka_unit_test(third_neighbour_adds_slowdown),
+        cmocka_unit_test(slowdown_is_continuous_in_batch),
+        cmocka_unit_test(noise_repeats_by_seed),
+        cmocka_unit_test(smaller_devices_are_slower),
+        cmocka_unit_test(held_out_pairs_are_predicted),
+        cmocka_unit_test(tables_without_pairs_are_refused),
+        cmocka_unit_test(hardware_parses_node_notation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
