@@ -21,7 +21,7 @@ static void labels_are(const struct axis *a, const char *unit, const char *const
     assert_int_equal(i, a->tick_count);
 }
 
-static void linear_axes_have_round_values(void **state)
+static void linear_axis_ticks_are_round(void **state)
 {
     (void)state;
     struct axis a;
@@ -39,7 +39,7 @@ static void linear_axes_have_round_values(void **state)
     labels_are(&a, "min", (const char *const[]){"0", "20", "40", "60", "80", "100", NULL});
 }
 
-static void logarithmic_axes_say_units(void **state)
+static void logarithmic_axis_labels_name_units(void **state)
 {
     (void)state;
     struct axis a;
@@ -59,7 +59,7 @@ static void logarithmic_axes_say_units(void **state)
     assert_true(fabs(axis_at(&a, 1) - 100) < 1e-9);
 }
 
-static void any_value_makes_an_axis(void **state)
+static void axis_accepts_any_value(void **state)
 {
     (void)state;
     const double values[] = {0, -1, 1e-300, 1e-6, 1, 59.999, 1e9, 1e300, INFINITY, -INFINITY, NAN};
@@ -86,7 +86,7 @@ static void any_value_makes_an_axis(void **state)
     }
 }
 
-static void labels_keep_apart(void **state)
+static void labels_keep_distance_and_order(void **state)
 {
     (void)state;
     double positions[] = {50, 51, 49, 98, 99, 0};
@@ -104,10 +104,10 @@ static void labels_keep_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_axes_have_round_values),
-        cmocka_unit_test(logarithmic_axes_say_units),
-        cmocka_unit_test(any_value_makes_an_axis),
-        cmocka_unit_test(labels_keep_apart),
+        cmocka_unit_test(linear_axis_ticks_are_round),
+        cmocka_unit_test(logarithmic_axis_labels_name_units),
+        cmocka_unit_test(axis_accepts_any_value),
+        cmocka_unit_test(labels_keep_distance_and_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

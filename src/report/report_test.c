@@ -154,7 +154,7 @@ static void write_page(const struct fixture *f, struct str *out)
     assert_int_equal(count_of(text, "http"), count_of(text, "http://www.w3.org/2000/svg"));
 }
 
-static void has_a_figure_for_all_there_is(void **state)
+static void report_has_every_figure(void **state)
 {
     (void)state;
     struct fixture f;
@@ -191,7 +191,7 @@ static void has_a_figure_for_all_there_is(void **state)
     close_fixture(&f);
 }
 
-static void says_how_to_get_what_is_missing(void **state)
+static void report_names_option_for_missing_figure(void **state)
 {
     (void)state;
     struct fixture f;
@@ -208,7 +208,7 @@ static void says_how_to_get_what_is_missing(void **state)
     close_fixture(&f);
 }
 
-static void nothing_at_all_is_a_page(void **state)
+static void report_of_empty_results_is_written(void **state)
 {
     (void)state;
     struct fixture f;
@@ -220,7 +220,7 @@ static void nothing_at_all_is_a_page(void **state)
     close_fixture(&f);
 }
 
-static void texts_of_others_are_texts(void **state)
+static void report_escapes_foreign_text(void **state)
 {
     (void)state;
     struct fixture f;
@@ -247,7 +247,7 @@ static void spoil(double *values, size_t count, size_t *next)
         values[i] = wild[(*next)++ % (sizeof wild / sizeof *wild)];
 }
 
-static void no_value_breaks_a_page(void **state)
+static void report_survives_any_value(void **state)
 {
     (void)state;
     struct fixture f;
@@ -283,7 +283,7 @@ static void no_value_breaks_a_page(void **state)
 }
 
 /* Two of four tasks end: the line reaches half of the plot, which spans 284 to 46. */
-static void tasks_that_did_not_end_count(void **state)
+static void unfinished_tasks_count_in_distribution(void **state)
 {
     (void)state;
     struct fixture f;
@@ -306,7 +306,7 @@ static void tasks_that_did_not_end_count(void **state)
     close_fixture(&f);
 }
 
-static void says_what_it_leaves_out(void **state)
+static void report_names_omitted_content(void **state)
 {
     (void)state;
     struct fixture f;
@@ -345,13 +345,13 @@ static void says_what_it_leaves_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_a_figure_for_all_there_is),
-        cmocka_unit_test(says_how_to_get_what_is_missing),
-        cmocka_unit_test(nothing_at_all_is_a_page),
-        cmocka_unit_test(texts_of_others_are_texts),
-        cmocka_unit_test(no_value_breaks_a_page),
-        cmocka_unit_test(tasks_that_did_not_end_count),
-        cmocka_unit_test(says_what_it_leaves_out),
+        cmocka_unit_test(report_has_every_figure),
+        cmocka_unit_test(report_names_option_for_missing_figure),
+        cmocka_unit_test(report_of_empty_results_is_written),
+        cmocka_unit_test(report_escapes_foreign_text),
+        cmocka_unit_test(report_survives_any_value),
+        cmocka_unit_test(unfinished_tasks_count_in_distribution),
+        cmocka_unit_test(report_names_omitted_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static void assert_well_formed(const struct str *text)
         fail_msg("%s", why);
 }
 
-static void texts_are_texts(void **state)
+static void markup_text_is_escaped(void **state)
 {
     (void)state;
     struct str out;
@@ -31,7 +31,7 @@ static void texts_are_texts(void **state)
 }
 
 /* Tests the fixture itself: each kind of broken markup is found. */
-static void broken_markup_is_found(void **state)
+static void malformed_markup_is_detected(void **state)
 {
     (void)state;
     static const char *const broken[] = {"<a>",
@@ -53,7 +53,7 @@ static void broken_markup_is_found(void **state)
         markup_is_well_formed("<a x=\"&lt;\" id=\"i\">t&#8239;<b/></a>\n", why, sizeof why));
 }
 
-static void no_value_breaks_a_picture(void **state)
+static void picture_survives_any_value(void **state)
 {
     (void)state;
     static const double values[] = {0, -0.04, 1.25, 1e300, -1e300, INFINITY, -INFINITY, NAN};
@@ -87,7 +87,7 @@ static void no_value_breaks_a_picture(void **state)
     str_done(&out);
 }
 
-static void styles_differ(void **state)
+static void line_and_face_styles_differ(void **state)
 {
     (void)state;
     enum { LINES = 100, FACES = 40, LOOK_MAX = 1024 };
@@ -121,10 +121,10 @@ static void styles_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_texts),
-        cmocka_unit_test(broken_markup_is_found),
-        cmocka_unit_test(no_value_breaks_a_picture),
-        cmocka_unit_test(styles_differ),
+        cmocka_unit_test(markup_text_is_escaped),
+        cmocka_unit_test(malformed_markup_is_detected),
+        cmocka_unit_test(picture_survives_any_value),
+        cmocka_unit_test(line_and_face_styles_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
