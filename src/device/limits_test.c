@@ -16,7 +16,7 @@ static void use_memory(struct fixture *f, uint64_t tenant, double used_gib, doub
 
 /* ---- Init ---- */
 
-static void test_init_needs_three_valid_samples(void **state)
+static void init_needs_three_valid_samples(void **state)
 {
     struct fixture f;
     (void)state;
@@ -41,7 +41,7 @@ static void test_init_needs_three_valid_samples(void **state)
     fixture_close(&f);
 }
 
-static void test_init_takes_no_task_but_keeps_what_was_there(void **state)
+static void init_refuses_only_new_tasks(void **state)
 {
     struct fixture f;
     (void)state;
@@ -70,7 +70,7 @@ static void adopt(struct fixture *f, uint64_t workload)
          &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f->now_ms, .came = &adopted});
 }
 
-static void test_init_ends_outside_too(void **state)
+static void init_beyond_hard_limit_becomes_overlimit(void **state)
 {
     struct fixture f;
     (void)state;
@@ -91,7 +91,7 @@ static void test_init_ends_outside_too(void **state)
     fixture_close(&f);
 }
 
-static void test_init_ends_at_the_edge_of_a_limit(void **state)
+static void init_with_unsteady_samples_becomes_unhealthy(void **state)
 {
     struct fixture f;
     (void)state;
@@ -109,7 +109,7 @@ static void test_init_ends_at_the_edge_of_a_limit(void **state)
 
 /* ---- Healthy ---- */
 
-static void test_healthy_soft_memory(void **state)
+static void healthy_over_soft_memory_throttles_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -128,7 +128,7 @@ static void test_healthy_soft_memory(void **state)
     fixture_close(&f);
 }
 
-static void test_healthy_hard_memory(void **state)
+static void healthy_over_hard_memory_evicts_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -145,7 +145,7 @@ static void test_healthy_hard_memory(void **state)
     fixture_close(&f);
 }
 
-static void test_a_limit_counts_only_if_tasks_would_cure_it(void **state)
+static void limit_unrelated_to_tasks_is_ignored(void **state)
 {
     struct fixture f;
     (void)state;
@@ -164,7 +164,7 @@ static void test_a_limit_counts_only_if_tasks_would_cure_it(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_has_the_device_to_itself_may_fill_it(void **state)
+static void sole_task_may_fill_device_memory(void **state)
 {
     struct fixture f;
     (void)state;
@@ -180,7 +180,7 @@ static void test_one_that_has_the_device_to_itself_may_fill_it(void **state)
     fixture_close(&f);
 }
 
-static void test_a_neighbour_makes_the_memory_limit_count(void **state)
+static void memory_limit_applies_beside_neighbour(void **state)
 {
     static const enum workload_kind kinds[] = {WORKLOAD_TASK, WORKLOAD_SERVICE};
     (void)state;
@@ -201,7 +201,7 @@ static void test_a_neighbour_makes_the_memory_limit_count(void **state)
     }
 }
 
-static void test_another_attempt_of_the_same_workload_is_no_neighbour(void **state)
+static void same_workload_attempt_is_no_neighbour(void **state)
 {
     struct fixture f;
     const struct device_tenant_info next = {.workload = 1, .attempt = 2, .kind = WORKLOAD_TASK};
@@ -215,7 +215,7 @@ static void test_another_attempt_of_the_same_workload_is_no_neighbour(void **sta
     fixture_close(&f);
 }
 
-static void test_latency_soft_and_hard(void **state)
+static void latency_violation_escalates_to_overlimit(void **state)
 {
     struct fixture f;
     (void)state;
@@ -239,7 +239,7 @@ static void test_latency_soft_and_hard(void **state)
     fixture_close(&f);
 }
 
-static void test_a_service_that_is_slow_alone_evicts_nobody(void **state)
+static void service_slow_alone_evicts_no_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -263,7 +263,7 @@ static void test_a_service_that_is_slow_alone_evicts_nobody(void **state)
     fixture_close(&f);
 }
 
-static void test_slowdown_reasons(void **state)
+static void severe_slowdown_reason_sets_overlimit(void **state)
 {
     static const uint64_t hard[] = {DEVICE_SLOWDOWN_HARDWARE, DEVICE_SLOWDOWN_SOFTWARE_THERMAL,
                                     DEVICE_SLOWDOWN_HARDWARE_THERMAL, DEVICE_SLOWDOWN_POWER_BRAKE};
@@ -283,7 +283,7 @@ static void test_slowdown_reasons(void **state)
     }
 }
 
-static void test_clocks_that_stay_slow_without_tasks_evict_nobody(void **state)
+static void slowdown_persisting_without_tasks_is_ignored(void **state)
 {
     struct fixture f;
     (void)state;
@@ -311,7 +311,7 @@ static void become_unhealthy(struct fixture *f)
     assert_int_equal(device_state(f->d), DEVICE_UNHEALTHY);
 }
 
-static void test_unhealthy_halves_the_rate_each_second(void **state)
+static void unhealthy_halves_task_rate_each_second(void **state)
 {
     static const int rates[] = {250, 125, 100};
     struct fixture f;
@@ -329,7 +329,7 @@ static void test_unhealthy_halves_the_rate_each_second(void **state)
     fixture_close(&f);
 }
 
-static void test_unhealthy_calm_is_healthy(void **state)
+static void unhealthy_within_limits_becomes_healthy(void **state)
 {
     struct fixture f;
     (void)state;
@@ -345,7 +345,7 @@ static void test_unhealthy_calm_is_healthy(void **state)
     fixture_close(&f);
 }
 
-static void test_unhealthy_ten_seconds_in_sum(void **state)
+static void unhealthy_ten_seconds_total_becomes_overlimit(void **state)
 {
     struct fixture f;
     (void)state;
@@ -363,7 +363,7 @@ static void test_unhealthy_ten_seconds_in_sum(void **state)
     fixture_close(&f);
 }
 
-static void test_unhealthy_hard_limit(void **state)
+static void unhealthy_over_hard_limit_evicts_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -387,7 +387,7 @@ static void cross(struct fixture *f, uint64_t task)
     use_memory(f, task, 0, 0);
 }
 
-static void test_overlimit_hold_doubles_and_resets(void **state)
+static void overlimit_hold_doubles_and_resets(void **state)
 {
     static const int64_t holds_s[] = {10, 20, 40, 80, 160, 320, 600, 600};
     struct fixture f;
@@ -407,7 +407,7 @@ static void test_overlimit_hold_doubles_and_resets(void **state)
     fixture_close(&f);
 }
 
-static void test_overlimit_holds_from_when_it_is_within(void **state)
+static void overlimit_hold_starts_within_limits(void **state)
 {
     struct fixture f;
     (void)state;
@@ -424,7 +424,7 @@ static void test_overlimit_holds_from_when_it_is_within(void **state)
     fixture_close(&f);
 }
 
-static void test_overlimit_refuses_tasks(void **state)
+static void overlimit_refuses_tasks_admits_services(void **state)
 {
     struct fixture f;
     (void)state;
@@ -439,8 +439,8 @@ static void test_overlimit_refuses_tasks(void **state)
 
 /* ---- ending ---- */
 
-/* Ending the task is the attempt's business (attempt/stop.c). */
-static void evicted_task_that_stays_is_told_once(void **state)
+/* From then on the attempt's state machine ends the task (attempt/stop.c). */
+static void evicted_task_staying_is_ended_once(void **state)
 {
     struct fixture f;
     (void)state;
@@ -471,7 +471,7 @@ static void suspendable_came(struct fixture *f, uint64_t workload)
                                    .tenant = {.workload = workload, .attempt = 1}});
 }
 
-static void test_what_can_be_suspended_is_not_ended(void **state)
+static void suspendable_task_is_suspended_not_ended(void **state)
 {
     struct fixture f;
     (void)state;
@@ -493,7 +493,7 @@ static void test_what_can_be_suspended_is_not_ended(void **state)
     fixture_close(&f);
 }
 
-static void test_what_could_not_be_suspended_is_ended(void **state)
+static void task_with_failed_suspension_is_ended(void **state)
 {
     struct fixture f;
     (void)state;
@@ -514,7 +514,7 @@ static void test_what_could_not_be_suspended_is_ended(void **state)
     fixture_close(&f);
 }
 
-static void test_what_has_to_move_is_ended_and_not_blamed(void **state)
+static void moved_task_is_ended_without_blame(void **state)
 {
     struct fixture f;
     (void)state;
@@ -538,7 +538,7 @@ static void test_what_has_to_move_is_ended_and_not_blamed(void **state)
 
 /* ---- Disabled ---- */
 
-static void test_operator_disables_and_enables(void **state)
+static void operator_disables_and_enables_device(void **state)
 {
     struct fixture f;
     (void)state;
@@ -568,32 +568,32 @@ static void test_operator_disables_and_enables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_init_needs_three_valid_samples),
-        cmocka_unit_test(test_init_takes_no_task_but_keeps_what_was_there),
-        cmocka_unit_test(test_init_ends_outside_too),
-        cmocka_unit_test(test_init_ends_at_the_edge_of_a_limit),
-        cmocka_unit_test(test_healthy_soft_memory),
-        cmocka_unit_test(test_healthy_hard_memory),
-        cmocka_unit_test(test_a_limit_counts_only_if_tasks_would_cure_it),
-        cmocka_unit_test(test_one_that_has_the_device_to_itself_may_fill_it),
-        cmocka_unit_test(test_a_neighbour_makes_the_memory_limit_count),
-        cmocka_unit_test(test_another_attempt_of_the_same_workload_is_no_neighbour),
-        cmocka_unit_test(test_latency_soft_and_hard),
-        cmocka_unit_test(test_a_service_that_is_slow_alone_evicts_nobody),
-        cmocka_unit_test(test_slowdown_reasons),
-        cmocka_unit_test(test_clocks_that_stay_slow_without_tasks_evict_nobody),
-        cmocka_unit_test(test_unhealthy_halves_the_rate_each_second),
-        cmocka_unit_test(test_unhealthy_calm_is_healthy),
-        cmocka_unit_test(test_unhealthy_ten_seconds_in_sum),
-        cmocka_unit_test(test_unhealthy_hard_limit),
-        cmocka_unit_test(test_overlimit_hold_doubles_and_resets),
-        cmocka_unit_test(test_overlimit_holds_from_when_it_is_within),
-        cmocka_unit_test(test_overlimit_refuses_tasks),
-        cmocka_unit_test(evicted_task_that_stays_is_told_once),
-        cmocka_unit_test(test_what_can_be_suspended_is_not_ended),
-        cmocka_unit_test(test_what_could_not_be_suspended_is_ended),
-        cmocka_unit_test(test_what_has_to_move_is_ended_and_not_blamed),
-        cmocka_unit_test(test_operator_disables_and_enables),
+        cmocka_unit_test(init_needs_three_valid_samples),
+        cmocka_unit_test(init_refuses_only_new_tasks),
+        cmocka_unit_test(init_beyond_hard_limit_becomes_overlimit),
+        cmocka_unit_test(init_with_unsteady_samples_becomes_unhealthy),
+        cmocka_unit_test(healthy_over_soft_memory_throttles_task),
+        cmocka_unit_test(healthy_over_hard_memory_evicts_task),
+        cmocka_unit_test(limit_unrelated_to_tasks_is_ignored),
+        cmocka_unit_test(sole_task_may_fill_device_memory),
+        cmocka_unit_test(memory_limit_applies_beside_neighbour),
+        cmocka_unit_test(same_workload_attempt_is_no_neighbour),
+        cmocka_unit_test(latency_violation_escalates_to_overlimit),
+        cmocka_unit_test(service_slow_alone_evicts_no_task),
+        cmocka_unit_test(severe_slowdown_reason_sets_overlimit),
+        cmocka_unit_test(slowdown_persisting_without_tasks_is_ignored),
+        cmocka_unit_test(unhealthy_halves_task_rate_each_second),
+        cmocka_unit_test(unhealthy_within_limits_becomes_healthy),
+        cmocka_unit_test(unhealthy_ten_seconds_total_becomes_overlimit),
+        cmocka_unit_test(unhealthy_over_hard_limit_evicts_task),
+        cmocka_unit_test(overlimit_hold_doubles_and_resets),
+        cmocka_unit_test(overlimit_hold_starts_within_limits),
+        cmocka_unit_test(overlimit_refuses_tasks_admits_services),
+        cmocka_unit_test(evicted_task_staying_is_ended_once),
+        cmocka_unit_test(suspendable_task_is_suspended_not_ended),
+        cmocka_unit_test(task_with_failed_suspension_is_ended),
+        cmocka_unit_test(moved_task_is_ended_without_blame),
+        cmocka_unit_test(operator_disables_and_enables_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void test_a_fault_among_several_clients_blames_none(void **state)
+static void fault_among_clients_makes_tasks_suspects(void **state)
 {
     static const int own[] = {13, 31, 43, 45, 68};
     (void)state;
@@ -27,7 +27,7 @@ static void test_a_fault_among_several_clients_blames_none(void **state)
     }
 }
 
-static void test_services_come_back_before_tasks(void **state)
+static void services_return_before_tasks_after_repair(void **state)
 {
     struct fixture f;
     (void)state;
@@ -52,7 +52,7 @@ static void test_services_come_back_before_tasks(void **state)
     fixture_close(&f);
 }
 
-static void test_who_faults_alone_is_guilty(void **state)
+static void client_faulting_alone_is_guilty(void **state)
 {
     struct fixture f;
     (void)state;
@@ -64,7 +64,7 @@ static void test_who_faults_alone_is_guilty(void **state)
 }
 
 /* MPS may report the fault shortly before the driver reports its cause. */
-static void test_nobody_is_guilty_of_a_device_that_breaks(void **state)
+static void broken_device_acquits_tenants(void **state)
 {
     struct fixture f;
     (void)state;
@@ -86,7 +86,7 @@ static void test_nobody_is_guilty_of_a_device_that_breaks(void **state)
     }
 }
 
-static void test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves(void **state)
+static void fault_outside_mps_blames_only_suspect(void **state)
 {
     struct fixture f;
     (void)state;
@@ -108,7 +108,7 @@ static void test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves(vo
     fixture_close(&f);
 }
 
-static void test_mps_saw_the_fault_then_the_suspect_stays(void **state)
+static void fault_seen_by_mps_keeps_suspect(void **state)
 {
     struct fixture f;
     (void)state;
@@ -124,7 +124,7 @@ static void test_mps_saw_the_fault_then_the_suspect_stays(void **state)
     fixture_close(&f);
 }
 
-static void test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed(void **state)
+static void silent_mps_ends_clients_as_suspects(void **state)
 {
     struct fixture f;
     (void)state;
@@ -142,7 +142,7 @@ static void test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed(void
     fixture_close(&f);
 }
 
-static void test_without_mps_the_one_that_fails_did_it(void **state)
+static void failing_task_without_mps_is_guilty(void **state)
 {
     struct fixture f;
     (void)state;
@@ -162,7 +162,7 @@ static void test_without_mps_the_one_that_fails_did_it(void **state)
     fixture_close(&f);
 }
 
-static void test_a_suspect_is_cleared_after_its_probation(void **state)
+static void suspect_is_cleared_after_probation(void **state)
 {
     struct fixture f;
     (void)state;
@@ -177,7 +177,7 @@ static void test_a_suspect_is_cleared_after_its_probation(void **state)
     fixture_close(&f);
 }
 
-static void test_a_suspect_is_not_cleared_while_a_fault_is_judged(void **state)
+static void suspect_during_fault_is_not_cleared(void **state)
 {
     struct fixture f;
     (void)state;
@@ -196,7 +196,7 @@ static void test_a_suspect_is_not_cleared_while_a_fault_is_judged(void **state)
     fixture_close(&f);
 }
 
-static void test_removed_channels_after_an_end_are_no_fault(void **state)
+static void removed_channel_after_end_is_noted(void **state)
 {
     struct fixture f;
     (void)state;
@@ -211,7 +211,7 @@ static void test_removed_channels_after_an_end_are_no_fault(void **state)
     fixture_close(&f);
 }
 
-static void test_fatal_xids_disable(void **state)
+static void fatal_xid_disables_device(void **state)
 {
     static const int fatal[] = {48, 63, 64, 74, 79, 92, 94, 95, 119, 120};
     (void)state;
@@ -233,7 +233,7 @@ static void test_fatal_xids_disable(void **state)
     }
 }
 
-static void test_a_device_that_is_lost_is_broken_without_an_xid(void **state)
+static void lost_device_is_disabled_without_xid(void **state)
 {
     struct fixture f;
     (void)state;
@@ -266,7 +266,7 @@ static void test_a_device_that_is_lost_is_broken_without_an_xid(void **state)
     fixture_close(&f);
 }
 
-static void test_a_device_that_answers_nothing_is_broken(void **state)
+static void unresponsive_device_is_disabled(void **state)
 {
     struct fixture f;
     (void)state;
@@ -293,7 +293,7 @@ static void test_a_device_that_answers_nothing_is_broken(void **state)
     fixture_close(&f);
 }
 
-static void test_any_other_xid_is_an_event(void **state)
+static void other_xid_is_only_noted(void **state)
 {
     struct fixture f;
     (void)state;
@@ -307,7 +307,7 @@ static void test_any_other_xid_is_an_event(void **state)
     fixture_close(&f);
 }
 
-static void test_a_fault_with_nobody_there_is_an_event(void **state)
+static void fault_without_tenants_keeps_admission(void **state)
 {
     struct fixture f;
     (void)state;
@@ -318,7 +318,7 @@ static void test_a_fault_with_nobody_there_is_an_event(void **state)
     fixture_close(&f);
 }
 
-static void test_lost_mps_is_replaced_and_tested(void **state)
+static void lost_mps_is_replaced_and_tested(void **state)
 {
     struct fixture f;
     (void)state;
@@ -349,7 +349,7 @@ static void test_lost_mps_is_replaced_and_tested(void **state)
     fixture_close(&f);
 }
 
-static void test_a_replacement_that_fails_is_tried_again(void **state)
+static void failed_mps_replacement_is_retried(void **state)
 {
     struct fixture f;
     (void)state;
@@ -365,7 +365,7 @@ static void test_a_replacement_that_fails_is_tried_again(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_does_without_mps_faults_for_itself(void **state)
+static void isolated_tenant_fault_spares_neighbour(void **state)
 {
     struct fixture f;
     (void)state;
@@ -385,7 +385,7 @@ static void test_one_that_does_without_mps_faults_for_itself(void **state)
     fixture_close(&f);
 }
 
-static void test_a_client_that_stays_does_not_keep_mps_from_being_replaced(void **state)
+static void lingering_client_never_blocks_mps_replacement(void **state)
 {
     struct fixture f;
     (void)state;
@@ -399,7 +399,7 @@ static void test_a_client_that_stays_does_not_keep_mps_from_being_replaced(void 
     fixture_close(&f);
 }
 
-static void test_a_server_that_stays_faulted_is_lost(void **state)
+static void mps_staying_faulted_is_replaced(void **state)
 {
     struct fixture f;
     (void)state;
@@ -430,7 +430,7 @@ static void adopted(struct fixture *f, uint64_t workload, bool isolated,
     step(f, &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f->now_ms, .came = &info});
 }
 
-static void test_a_repair_goes_on_with_the_next_agent(void **state)
+static void repair_continues_with_next_agent(void **state)
 {
     struct fixture f;
     const char *why;
@@ -453,7 +453,7 @@ static void test_a_repair_goes_on_with_the_next_agent(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_was_moved_goes_on_leaving_and_nobody_else(void **state)
+static void adopted_moved_tenant_alone_is_ended(void **state)
 {
     struct fixture f;
     (void)state;
@@ -472,7 +472,7 @@ static int64_t grace_of(const struct fixture *f, uint64_t workload)
     return end->grace_ms;
 }
 
-static void test_one_that_was_moved_keeps_its_grace_unless_its_work_is_lost(void **state)
+static void moved_tenant_grace_shortens_after_fault(void **state)
 {
     struct fixture f;
     (void)state;
@@ -493,7 +493,7 @@ static void test_one_that_was_moved_keeps_its_grace_unless_its_work_is_lost(void
     fixture_close(&f);
 }
 
-static void test_a_lost_mps_needs_a_test_until_it_passed(void **state)
+static void lost_mps_needs_passed_self_test(void **state)
 {
     struct fixture f;
     (void)state;
@@ -512,7 +512,7 @@ static void test_a_lost_mps_needs_a_test_until_it_passed(void **state)
     fixture_close(&f);
 }
 
-static void test_an_operator_is_not_overruled(void **state)
+static void operator_disable_survives_mps_repair(void **state)
 {
     struct fixture f;
     (void)state;
@@ -533,32 +533,32 @@ static void test_an_operator_is_not_overruled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_fault_among_several_clients_blames_none),
-        cmocka_unit_test(test_services_come_back_before_tasks),
-        cmocka_unit_test(test_who_faults_alone_is_guilty),
-        cmocka_unit_test(test_nobody_is_guilty_of_a_device_that_breaks),
-        cmocka_unit_test(test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves),
-        cmocka_unit_test(test_mps_saw_the_fault_then_the_suspect_stays),
-        cmocka_unit_test(test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed),
-        cmocka_unit_test(test_without_mps_the_one_that_fails_did_it),
-        cmocka_unit_test(test_a_suspect_is_cleared_after_its_probation),
-        cmocka_unit_test(test_a_suspect_is_not_cleared_while_a_fault_is_judged),
-        cmocka_unit_test(test_removed_channels_after_an_end_are_no_fault),
-        cmocka_unit_test(test_fatal_xids_disable),
-        cmocka_unit_test(test_a_device_that_is_lost_is_broken_without_an_xid),
-        cmocka_unit_test(test_a_device_that_answers_nothing_is_broken),
-        cmocka_unit_test(test_any_other_xid_is_an_event),
-        cmocka_unit_test(test_a_fault_with_nobody_there_is_an_event),
-        cmocka_unit_test(test_lost_mps_is_replaced_and_tested),
-        cmocka_unit_test(test_a_replacement_that_fails_is_tried_again),
-        cmocka_unit_test(test_one_that_does_without_mps_faults_for_itself),
-        cmocka_unit_test(test_a_client_that_stays_does_not_keep_mps_from_being_replaced),
-        cmocka_unit_test(test_a_server_that_stays_faulted_is_lost),
-        cmocka_unit_test(test_a_repair_goes_on_with_the_next_agent),
-        cmocka_unit_test(test_one_that_was_moved_goes_on_leaving_and_nobody_else),
-        cmocka_unit_test(test_one_that_was_moved_keeps_its_grace_unless_its_work_is_lost),
-        cmocka_unit_test(test_a_lost_mps_needs_a_test_until_it_passed),
-        cmocka_unit_test(test_an_operator_is_not_overruled),
+        cmocka_unit_test(fault_among_clients_makes_tasks_suspects),
+        cmocka_unit_test(services_return_before_tasks_after_repair),
+        cmocka_unit_test(client_faulting_alone_is_guilty),
+        cmocka_unit_test(broken_device_acquits_tenants),
+        cmocka_unit_test(fault_outside_mps_blames_only_suspect),
+        cmocka_unit_test(fault_seen_by_mps_keeps_suspect),
+        cmocka_unit_test(silent_mps_ends_clients_as_suspects),
+        cmocka_unit_test(failing_task_without_mps_is_guilty),
+        cmocka_unit_test(suspect_is_cleared_after_probation),
+        cmocka_unit_test(suspect_during_fault_is_not_cleared),
+        cmocka_unit_test(removed_channel_after_end_is_noted),
+        cmocka_unit_test(fatal_xid_disables_device),
+        cmocka_unit_test(lost_device_is_disabled_without_xid),
+        cmocka_unit_test(unresponsive_device_is_disabled),
+        cmocka_unit_test(other_xid_is_only_noted),
+        cmocka_unit_test(fault_without_tenants_keeps_admission),
+        cmocka_unit_test(lost_mps_is_replaced_and_tested),
+        cmocka_unit_test(failed_mps_replacement_is_retried),
+        cmocka_unit_test(isolated_tenant_fault_spares_neighbour),
+        cmocka_unit_test(lingering_client_never_blocks_mps_replacement),
+        cmocka_unit_test(mps_staying_faulted_is_replaced),
+        cmocka_unit_test(repair_continues_with_next_agent),
+        cmocka_unit_test(adopted_moved_tenant_alone_is_ended),
+        cmocka_unit_test(moved_tenant_grace_shortens_after_fault),
+        cmocka_unit_test(lost_mps_needs_passed_self_test),
+        cmocka_unit_test(operator_disable_survives_mps_repair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

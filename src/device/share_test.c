@@ -10,13 +10,13 @@ static const int64_t MINUTE_MS = 60 * 1000;
 static const int64_t DAY_MS = 24 * 60 * INT64_C(60000);
 static const int64_t START_MS = INT64_C(1800000000000);
 
-static void test_activity_is_measured_alone_and_computed_beside_others(void **state)
+static void activity_beside_others_is_computed(void **state)
 {
     struct share_activity a;
     (void)state;
     share_activity_init(&a);
     assert_true(share_activity_sample(&a, 90, -1, true) < 0);
-    assert_true(fabs(share_activity_sample(&a, 90, 0.5, false) - 50) < 1e-9); /* at most */
+    assert_true(fabs(share_activity_sample(&a, 90, 0.5, false) - 50) < 1e-9); /* an upper bound */
     assert_true(fabs(share_activity_sample(&a, 20, 0.5, true) - 20) < 1e-9);
     assert_true(fabs(share_activity_sample(&a, 95, 0.25, false) - 10) < 1e-9);
     for (int i = 0; i < 200; i++)
@@ -24,7 +24,7 @@ static void test_activity_is_measured_alone_and_computed_beside_others(void **st
     assert_true(fabs(share_activity_sample(&a, 95, 0.5, false) - 30) < 0.01);
 }
 
-static void test_forecast_is_the_95th_percentile_of_the_last_interval(void **state)
+static void forecast_is_95th_percentile_of_interval(void **state)
 {
     struct share_forecast f;
     (void)state;
@@ -37,7 +37,7 @@ static void test_forecast_is_the_95th_percentile_of_the_last_interval(void **sta
     assert_int_equal(share_forecast_percent(&f, START_MS + 11 * MINUTE_MS), -1);
 }
 
-static void test_forecast_knows_yesterday(void **state)
+static void forecast_uses_same_time_yesterday(void **state)
 {
     struct share_forecast f;
     (void)state;
@@ -51,7 +51,7 @@ static void test_forecast_knows_yesterday(void **state)
     assert_int_equal(share_forecast_percent(&f, START_MS + 2 * DAY_MS), 10);
 }
 
-static void test_a_share_is_clipped(void **state)
+static void task_share_is_clipped_and_divided(void **state)
 {
     (void)state;
     assert_int_equal(share_of_task_percent(0, 1), 90);
@@ -63,7 +63,7 @@ static void test_a_share_is_clipped(void **state)
 }
 
 /* The driver gives floor(percent of the SMs). */
-static void test_a_share_in_whole_sms_is_never_less(void **state)
+static void share_rounds_up_to_whole_sms(void **state)
 {
     (void)state;
     assert_int_equal(share_in_whole_sms(30, 132), 31); /* 39.6 SMs: 40 of them need 30.3 % */
@@ -78,7 +78,7 @@ static void test_a_share_in_whole_sms_is_never_less(void **state)
         }
 }
 
-/* Looks every 200 ms for so long; answers how often the mode changed. */
+/* Chooses every 200 ms during `ms`. Returns how often the mode changed. */
 static int choose_for(struct share_choice *c, int64_t *now_ms, int64_t ms, struct share_facts facts)
 {
     int changes = 0;
@@ -89,7 +89,7 @@ static int choose_for(struct share_choice *c, int64_t *now_ms, int64_t ms, struc
     return changes;
 }
 
-static void test_mode_by_busy_fraction(void **state)
+static void mode_follows_busy_fraction(void **state)
 {
     struct share_choice c;
     int64_t now_ms = START_MS;
@@ -104,11 +104,11 @@ static void test_mode_by_busy_fraction(void **state)
     assert_true(fabs(c.busy_fraction - 0.6) < 0.01);
     assert_int_equal(
         choose_for(&c, &now_ms, 21 * MINUTE_MS, (struct share_facts){.busy_fraction = -1}), 1);
-    assert_int_equal(c.mode, SHARE_TIME); /* nothing is known of it any more */
+    assert_int_equal(c.mode, SHARE_TIME); /* the busy fraction is unknown */
 }
 
-/* For hours nobody looked: who comes then knows no better than who went. */
-static void test_a_mode_outlives_who_chose_it(void **state)
+/* After a day without samples, a first sample does not change the mode. */
+static void mode_survives_gap_without_samples(void **state)
 {
     const struct share_facts first = {.kept_ms = SHARE_MODE_KEPT_MS, .busy_fraction = 0};
     struct share_choice c;
@@ -127,7 +127,7 @@ static void test_a_mode_outlives_who_chose_it(void **state)
     assert_int_equal(c.mode, SHARE_TIME);
 }
 
-static void test_a_mode_is_kept(void **state)
+static void mode_is_kept_for_minimum_time(void **state)
 {
     struct share_choice c;
     int64_t now_ms = START_MS, changed_ms = 0;
@@ -143,13 +143,13 @@ static void test_a_mode_is_kept(void **state)
         changes += changed;
     }
     assert_true(changes >= 5);
-    /* A clock that was set back only begins the time anew. */
+    /* A clock that is set back restarts the minimum time. */
     now_ms -= DAY_MS;
     assert_int_equal(
         choose_for(&c, &now_ms, 9 * MINUTE_MS, (struct share_facts){.busy_fraction = 0}), 0);
 }
 
-static void test_a_service_is_looked_at(void **state)
+static void service_samples_decide_division(void **state)
 {
     struct share_service s, other;
     const struct share_service *both[] = {&s, &other};
@@ -177,13 +177,14 @@ static void test_a_service_is_looked_at(void **state)
         .facts = {.kept_ms = SHARE_MODE_KEPT_MS, .elapsed_ms = 200, .busy_fraction = 0.7},
         .sm_percent = -1};
     (void)share_service_look(&other, now_ms, &look);
-    share_divide(both, 2, now_ms, &d); /* the other is in time still, and may use 70 % */
+    /* The other service is still in mode time, and may use 70 %. */
+    share_divide(both, 2, now_ms, &d);
     assert_int_equal(d.mode, SHARE_TIME);
     assert_int_equal(d.forecast_percent, 100);
     assert_true(share_service_is_sane(&s) && share_service_is_sane(&other));
 }
 
-static void test_what_was_spoilt_is_noticed(void **state)
+static void corrupt_service_state_is_detected(void **state)
 {
     struct share_service s;
     (void)state;
@@ -198,7 +199,7 @@ static void test_what_was_spoilt_is_noticed(void **state)
     assert_false(share_service_is_sane(&s));
 }
 
-static void test_what_holds_a_task(void **state)
+static void task_rate_follows_mode_and_forecast(void **state)
 {
     (void)state;
     assert_int_equal(share_mode_of_task(SHARE_TIME, false), SHARE_TIME);
@@ -207,7 +208,7 @@ static void test_what_holds_a_task(void **state)
     struct share_division division = {.forecast_percent = 40, .task_count = 1};
     assert_int_equal(share_rate_permille(&division, 100), 600);
     assert_int_equal(share_rate_permille(&division, 60), 0);
-    assert_int_equal(share_rate_permille(&division, 64), 0); /* not worth it */
+    assert_int_equal(share_rate_permille(&division, 64), 0); /* within the slack */
     division.task_count = 2;
     assert_int_equal(share_rate_permille(&division, 60), 300);
     assert_int_equal(share_rate_permille(&division, 31), 0);
@@ -217,7 +218,7 @@ static void test_what_holds_a_task(void **state)
     assert_int_equal(share_rate_permille(&division, 100), 0);
 }
 
-static void test_a_share_that_is_off_for_long(void **state)
+static void share_persistently_off_counts_as_drift(void **state)
 {
     struct share_drift d = {0};
     (void)state;
@@ -225,12 +226,12 @@ static void test_a_share_that_is_off_for_long(void **state)
     assert_false(share_drifts(&d, 2000, 100, 50, 70));
     assert_false(share_drifts(&d, 2099, 100, 50, 70));
     assert_true(share_drifts(&d, 2100, 100, 50, 70));
-    /* It is as it should be for a moment: from the beginning. */
+    /* A moment at the wanted share restarts the period. */
     assert_false(share_drifts(&d, 2150, 100, 50, 50));
     assert_false(share_drifts(&d, 2200, 100, 50, 30));
     assert_false(share_drifts(&d, 2299, 100, 50, 30));
     assert_true(share_drifts(&d, 2300, 100, 50, 30));
-    /* The clock was set back. */
+    /* A clock that is set back restarts the period. */
     assert_false(share_drifts(&d, 500, 100, 50, 30));
     assert_true(share_drifts(&d, 600, 100, 50, 30));
 }
@@ -238,18 +239,18 @@ static void test_a_share_that_is_off_for_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_activity_is_measured_alone_and_computed_beside_others),
-        cmocka_unit_test(test_forecast_is_the_95th_percentile_of_the_last_interval),
-        cmocka_unit_test(test_forecast_knows_yesterday),
-        cmocka_unit_test(test_a_share_is_clipped),
-        cmocka_unit_test(test_a_share_in_whole_sms_is_never_less),
-        cmocka_unit_test(test_mode_by_busy_fraction),
-        cmocka_unit_test(test_a_mode_outlives_who_chose_it),
-        cmocka_unit_test(test_a_mode_is_kept),
-        cmocka_unit_test(test_a_service_is_looked_at),
-        cmocka_unit_test(test_what_was_spoilt_is_noticed),
-        cmocka_unit_test(test_what_holds_a_task),
-        cmocka_unit_test(test_a_share_that_is_off_for_long),
+        cmocka_unit_test(activity_beside_others_is_computed),
+        cmocka_unit_test(forecast_is_95th_percentile_of_interval),
+        cmocka_unit_test(forecast_uses_same_time_yesterday),
+        cmocka_unit_test(task_share_is_clipped_and_divided),
+        cmocka_unit_test(share_rounds_up_to_whole_sms),
+        cmocka_unit_test(mode_follows_busy_fraction),
+        cmocka_unit_test(mode_survives_gap_without_samples),
+        cmocka_unit_test(mode_is_kept_for_minimum_time),
+        cmocka_unit_test(service_samples_decide_division),
+        cmocka_unit_test(corrupt_service_state_is_detected),
+        cmocka_unit_test(task_rate_follows_mode_and_forecast),
+        cmocka_unit_test(share_persistently_off_counts_as_drift),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
