@@ -1,5 +1,5 @@
 /*
- * The model against what was measured on an H200: the ways to share it, and the pairs of training
+ * The model, compared with measurements on an H200 of modes of sharing and of pairs of training
  * tasks. The argument is the folder of the tables.
  */
 #include <math.h>
@@ -15,14 +15,14 @@
 
 #define MODE_SECONDS    20
 #define RATIO_ERROR_MAX 0.30
-/* By how much modes are apart that were measured apart: the order should hold with
- * processes too. */
+/* Least distance between modes that were measured apart, so that the order also holds with
+ * processes. */
 #define SPEED_MARGIN   0.005
 #define P99_MARGIN     0.05
 #define MEAN_ERROR_MAX 0.15
 #define PAIR_ERROR_MAX 0.15
 
-static void modes_have_the_measured_order_and_ratios(void **state)
+static void modes_match_measured_order_and_ratios(void **state)
 {
     const char *folder = *state;
     char path[512];
@@ -49,14 +49,14 @@ static void modes_have_the_measured_order_and_ratios(void **state)
     }
 }
 
-/* The two pairs that show best what the order of arrival does, and what it does not. */
+/* The two pairs that best show the effect of the order of arrival, and its limits. */
 static bool is_named_pair(const struct replay_pair *pair)
 {
     return (str_equal(pair->models[0], "vgg16") && str_equal(pair->models[1], "squeezenet")) ||
            (str_equal(pair->models[0], "squeezenet") && str_equal(pair->models[1], "bert"));
 }
 
-static void pairs_of_tasks_keep_the_measured_speed(void **state)
+static void task_pairs_match_measured_speed(void **state)
 {
     const char *folder = *state;
     struct error error = {0};
@@ -92,8 +92,8 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(modes_have_the_measured_order_and_ratios, argv[1]),
-        cmocka_unit_test_prestate(pairs_of_tasks_keep_the_measured_speed, argv[1]),
+        cmocka_unit_test_prestate(modes_match_measured_order_and_ratios, argv[1]),
+        cmocka_unit_test_prestate(task_pairs_match_measured_speed, argv[1]),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
