@@ -88,7 +88,7 @@ static const char *enforcement_of(struct control *c, const struct store_workload
         return "quota and share are not enforced: protection was turned off for it";
     if (workload_state_is_terminal(row->state))
         return "";
-    return "what holds it to quota and share is said by its node once it runs";
+    return "its node reports how quota and share are enforced once it runs";
 }
 
 /* Writes the details; a text that is not JSON or not of gpumux is left out. */
