@@ -91,7 +91,7 @@ echo "-- without a program that starts it: in turns, and it says so, also to who
 # its_node_says ID: and not control, which does not know what holds it until the node has measured
 # it.
 its_node_says() {
-    local text; text=$(field "$1" enforcement) && [[ $text != *"is said by its node once it runs" ]]
+    local text; text=$(field "$1" enforcement) && [[ $text != *"are enforced once it runs" ]]
 }
 in_turns() {
     [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]
