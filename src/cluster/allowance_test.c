@@ -41,7 +41,7 @@ static void end(struct fixture *f, uint64_t session, uint64_t id)
     report_full(f, "a", session, &r);
 }
 
-static void test_who_has_a_guarantee_goes_first(void **state)
+static void unused_guarantee_outranks_priority(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -60,7 +60,7 @@ static void test_who_has_a_guarantee_goes_first(void **state)
     }
 }
 
-static void test_nobody_has_more_than_his_allowance(void **state)
+static void workload_beyond_allowance_waits(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -79,8 +79,8 @@ static void test_nobody_has_more_than_his_allowance(void **state)
     }
 }
 
-/* Borrowed is given back when it is asked for, and only then. */
-static void test_what_is_guaranteed_is_taken_back(void **state)
+/* A borrower is stopped only for a workload within its guarantee. */
+static void guarantee_claim_preempts_one_borrower(void **state)
 {
     struct fixture f;
     (void)state;
@@ -125,7 +125,7 @@ static void assert_all_placed(uint32_t allowance, uint64_t memory_bytes, uint64_
     fixture_close(&f);
 }
 
-static void test_parts_of_a_device_fill_allowance(void **state)
+static void device_parts_fill_allowance_exactly(void **state)
 {
     const uint64_t gib = UINT64_C(1) << 30;
     (void)state;
@@ -138,10 +138,10 @@ static void test_parts_of_a_device_fill_allowance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_has_a_guarantee_goes_first),
-        cmocka_unit_test(test_nobody_has_more_than_his_allowance),
-        cmocka_unit_test(test_what_is_guaranteed_is_taken_back),
-        cmocka_unit_test(test_parts_of_a_device_fill_allowance),
+        cmocka_unit_test(unused_guarantee_outranks_priority),
+        cmocka_unit_test(workload_beyond_allowance_waits),
+        cmocka_unit_test(guarantee_claim_preempts_one_borrower),
+        cmocka_unit_test(device_parts_fill_allowance_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What a node says of its devices, and what that does to workloads. */
+/* The device health that a node reports, and its effect on workloads. */
 #include "cluster/cluster_fixture.h"
 
 static void say_health_with(struct fixture *f, uint64_t session, const char *uuid,
@@ -46,7 +46,7 @@ static void end_with(struct fixture *f, uint64_t session, uint64_t id, int attem
     fail_with(f, session, id, attempt, FAILURE_EXIT, verdict);
 }
 
-static void test_an_unhealthy_device_takes_services_alone(void **state)
+static void unhealthy_device_admits_only_services(void **state)
 {
     struct fixture f;
     (void)state;
@@ -72,7 +72,7 @@ static void test_an_unhealthy_device_takes_services_alone(void **state)
 
 /* A device that is in use fails, recovers and fails again: the note always has the present
  * reason. */
-static void test_note_follows_device(void **state)
+static void queue_note_follows_device_health(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -103,7 +103,7 @@ static void test_note_follows_device(void **state)
     }
 }
 
-static void test_note_follows_drained_node(void **state)
+static void queue_note_follows_node_drain(void **state)
 {
     struct fixture f;
     struct workload_needs whole = task_needs(), cpu = task_needs();
@@ -125,8 +125,9 @@ static void test_note_follows_drained_node(void **state)
     fixture_close(&f);
 }
 
-/* What is explained between two steps is bounded; the rest answers with what was known. */
-static void test_notes_between_steps_are_bounded(void **state)
+/* The cluster explains a bounded number of workloads between two steps; the others keep their last
+ * note. */
+static void queue_notes_between_steps_are_bounded(void **state)
 {
     enum { MANY = 100 };
     struct fixture f;
@@ -156,8 +157,8 @@ static void test_notes_between_steps_are_bounded(void **state)
     fixture_close(&f);
 }
 
-/* Again, it would only do the same again. */
-static void test_a_time_limit_counts_whatever_its_device_says(void **state)
+/* A restarted task would only reach its time limit again. */
+static void timeout_under_any_verdict_fails_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -175,7 +176,7 @@ static void test_a_time_limit_counts_whatever_its_device_says(void **state)
     fixture_close(&f);
 }
 
-static void test_what_a_device_ended_is_queued_again_uncounted(void **state)
+static void moved_task_restarts_without_counted_failure(void **state)
 {
     struct fixture f;
     (void)state;
@@ -195,7 +196,7 @@ static void test_what_a_device_ended_is_queued_again_uncounted(void **state)
     fixture_close(&f);
 }
 
-static void test_suspects_come_one_at_a_time_until_cleared(void **state)
+static void second_suspect_waits_until_first_cleared(void **state)
 {
     struct fixture f;
     (void)state;
@@ -229,7 +230,7 @@ static void test_suspects_come_one_at_a_time_until_cleared(void **state)
     fixture_close(&f);
 }
 
-static void test_the_third_fault_is_the_last(void **state)
+static void third_fault_fails_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -252,7 +253,7 @@ static void test_the_third_fault_is_the_last(void **state)
     fixture_close(&f);
 }
 
-static void test_cancel_counts_more_than_an_eviction(void **state)
+static void cancel_overrides_moved_verdict(void **state)
 {
     struct fixture f;
     (void)state;
@@ -269,7 +270,7 @@ static void test_cancel_counts_more_than_an_eviction(void **state)
     fixture_close(&f);
 }
 
-static void test_notes_are_events(void **state)
+static void device_notes_become_events(void **state)
 {
     struct fixture f;
     struct device_note notes[] = {{.uuid = "a-0", .text = "Xid 62"},
@@ -292,16 +293,16 @@ static void test_notes_are_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_note_follows_device),
-        cmocka_unit_test(test_note_follows_drained_node),
-        cmocka_unit_test(test_notes_between_steps_are_bounded),
-        cmocka_unit_test(test_an_unhealthy_device_takes_services_alone),
-        cmocka_unit_test(test_what_a_device_ended_is_queued_again_uncounted),
-        cmocka_unit_test(test_a_time_limit_counts_whatever_its_device_says),
-        cmocka_unit_test(test_suspects_come_one_at_a_time_until_cleared),
-        cmocka_unit_test(test_the_third_fault_is_the_last),
-        cmocka_unit_test(test_cancel_counts_more_than_an_eviction),
-        cmocka_unit_test(test_notes_are_events),
+        cmocka_unit_test(queue_note_follows_device_health),
+        cmocka_unit_test(queue_note_follows_node_drain),
+        cmocka_unit_test(queue_notes_between_steps_are_bounded),
+        cmocka_unit_test(unhealthy_device_admits_only_services),
+        cmocka_unit_test(moved_task_restarts_without_counted_failure),
+        cmocka_unit_test(timeout_under_any_verdict_fails_task),
+        cmocka_unit_test(second_suspect_waits_until_first_cleared),
+        cmocka_unit_test(third_fault_fails_task),
+        cmocka_unit_test(cancel_overrides_moved_verdict),
+        cmocka_unit_test(device_notes_become_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

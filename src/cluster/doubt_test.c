@@ -39,7 +39,7 @@ static void pass(struct fixture *f, const uint64_t sessions[2], int64_t ms)
     }
 }
 
-static void test_it_is_tried_elsewhere_before_it_counts(void **state)
+static void failed_start_is_retried_elsewhere_uncounted(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -63,8 +63,8 @@ static void test_it_is_tried_elsewhere_before_it_counts(void **state)
     }
 }
 
-/* What fails everywhere, such as a command that does not exist, holds no node. */
-static void test_what_fails_everywhere_holds_no_node(void **state)
+/* A command that does not exist fails on every node. */
+static void workload_failing_everywhere_holds_no_node(void **state)
 {
     struct fixture f;
     (void)state;
@@ -101,7 +101,7 @@ static uint64_t hold_a(struct fixture *f, const uint64_t sessions[2], int count)
     return id;
 }
 
-static void test_a_node_where_starts_fail_is_held(void **state)
+static void node_with_failing_starts_is_held(void **state)
 {
     struct fixture f;
     (void)state;
@@ -128,7 +128,7 @@ static void test_a_node_where_starts_fail_is_held(void **state)
     fixture_close(&f);
 }
 
-static void test_a_start_that_works_clears_the_node(void **state)
+static void released_node_forgets_failed_starts(void **state)
 {
     struct fixture f;
     (void)state;
@@ -149,10 +149,10 @@ static void test_a_start_that_works_clears_the_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_is_tried_elsewhere_before_it_counts),
-        cmocka_unit_test(test_what_fails_everywhere_holds_no_node),
-        cmocka_unit_test(test_a_node_where_starts_fail_is_held),
-        cmocka_unit_test(test_a_start_that_works_clears_the_node),
+        cmocka_unit_test(failed_start_is_retried_elsewhere_uncounted),
+        cmocka_unit_test(workload_failing_everywhere_holds_no_node),
+        cmocka_unit_test(node_with_failing_starts_is_held),
+        cmocka_unit_test(released_node_forgets_failed_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

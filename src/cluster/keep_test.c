@@ -1,4 +1,4 @@
-/* Room that is kept for one that smaller ones would pass over for ever. */
+/* Devices that are kept for a large workload, which smaller ones would overtake for ever. */
 #include "cluster/cluster_fixture.h"
 
 enum { SMALL = 40, STEP_MS = 30 * 1000, STEPS_MAX = 100, SMALL_QUOTA = 60 };
@@ -94,7 +94,7 @@ static void check_large_is_placed(const char *policy, int devices, int wanted, u
     fixture_close(&c.f);
 }
 
-static void test_large_ones_are_placed(void **state)
+static void large_workload_among_small_is_placed(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -116,7 +116,7 @@ static void test_large_ones_are_placed(void **state)
     fixture_close(&c.f);
 }
 
-static void test_it_is_kept_from_those_behind(void **state)
+static void kept_devices_refuse_lower_priority(void **state)
 {
     struct crowd c;
     (void)state;
@@ -144,7 +144,7 @@ static void test_it_is_kept_from_those_behind(void **state)
     fixture_close(&c.f);
 }
 
-static void test_what_is_kept_is_given_back(void **state)
+static void kept_devices_are_released_after_cancel(void **state)
 {
     struct crowd c;
     (void)state;
@@ -159,7 +159,7 @@ static void test_what_is_kept_is_given_back(void **state)
 }
 
 /* A service does not end: to wait for it is to wait for ever. */
-static void test_nothing_is_kept_where_services_are(void **state)
+static void device_with_service_is_never_kept(void **state)
 {
     struct crowd c;
     (void)state;
@@ -176,10 +176,10 @@ static void test_nothing_is_kept_where_services_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_ones_are_placed),
-        cmocka_unit_test(test_it_is_kept_from_those_behind),
-        cmocka_unit_test(test_what_is_kept_is_given_back),
-        cmocka_unit_test(test_nothing_is_kept_where_services_are),
+        cmocka_unit_test(large_workload_among_small_is_placed),
+        cmocka_unit_test(kept_devices_refuse_lower_priority),
+        cmocka_unit_test(kept_devices_are_released_after_cancel),
+        cmocka_unit_test(device_with_service_is_never_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static int whole_life(struct fixture *f)
     return r;
 }
 
-static void test_every_allocation_may_fail(void **state)
+static void failed_allocation_returns_no_memory(void **state)
 {
     struct fixture f = {0};
     int r = -ERR_NO_MEMORY;
@@ -141,6 +141,6 @@ static void test_every_allocation_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(failed_allocation_returns_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 
 /* ---- nodes ---- */
 
-static void test_drain(void **state)
+static void drained_node_takes_no_new_tasks(void **state)
 {
     struct fixture f;
     (void)state;
@@ -22,7 +22,7 @@ static void test_drain(void **state)
     fixture_close(&f);
 }
 
-static void test_unconfirmed_grants_are_repeated(void **state)
+static void unconfirmed_grants_are_repeated(void **state)
 {
     struct fixture f;
     (void)state;
@@ -40,7 +40,7 @@ static void test_unconfirmed_grants_are_repeated(void **state)
     fixture_close(&f);
 }
 
-static void test_only_the_present_session_counts(void **state)
+static void messages_of_stale_session_change_nothing(void **state)
 {
     struct fixture f;
     (void)state;
@@ -64,7 +64,7 @@ static void test_only_the_present_session_counts(void **state)
     fixture_close(&f);
 }
 
-static void test_hello_reconciles(void **state)
+static void hello_reconciles_attempts(void **state)
 {
     struct fixture f;
     (void)state;
@@ -95,7 +95,7 @@ static void test_hello_reconciles(void **state)
     fixture_close(&f);
 }
 
-static void test_a_namesake_waits_until_the_other_is_lost(void **state)
+static void namesake_is_refused_until_node_lost(void **state)
 {
     struct fixture f;
     (void)state;
@@ -111,7 +111,7 @@ static void test_a_namesake_waits_until_the_other_is_lost(void **state)
     fixture_close(&f);
 }
 
-static void test_a_lost_task_waits_for_the_whole_lease(void **state)
+static void task_restarts_only_after_node_lost(void **state)
 {
     struct fixture f;
     (void)state;
@@ -146,7 +146,7 @@ static void test_a_lost_task_waits_for_the_whole_lease(void **state)
     fixture_close(&f);
 }
 
-static void test_services_are_replaced_early(void **state)
+static void service_restarts_before_node_lost(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -170,7 +170,7 @@ static void test_services_are_replaced_early(void **state)
     fixture_close(&f);
 }
 
-static void test_on_node_lost_wait(void **state)
+static void on_node_lost_wait_keeps_placement(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -192,7 +192,7 @@ static void test_on_node_lost_wait(void **state)
     fixture_close(&f);
 }
 
-static void test_vanished_devices_take_nothing_new(void **state)
+static void vanished_device_takes_no_new_task(void **state)
 {
     struct fixture f;
     struct node_info info = node_info("a", "i", 2);
@@ -231,15 +231,15 @@ static void test_vanished_devices_take_nothing_new(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_unconfirmed_grants_are_repeated),
-        cmocka_unit_test(test_only_the_present_session_counts),
-        cmocka_unit_test(test_hello_reconciles),
-        cmocka_unit_test(test_a_namesake_waits_until_the_other_is_lost),
-        cmocka_unit_test(test_a_lost_task_waits_for_the_whole_lease),
-        cmocka_unit_test(test_services_are_replaced_early),
-        cmocka_unit_test(test_on_node_lost_wait),
-        cmocka_unit_test(test_vanished_devices_take_nothing_new),
+        cmocka_unit_test(drained_node_takes_no_new_tasks),
+        cmocka_unit_test(unconfirmed_grants_are_repeated),
+        cmocka_unit_test(messages_of_stale_session_change_nothing),
+        cmocka_unit_test(hello_reconciles_attempts),
+        cmocka_unit_test(namesake_is_refused_until_node_lost),
+        cmocka_unit_test(task_restarts_only_after_node_lost),
+        cmocka_unit_test(service_restarts_before_node_lost),
+        cmocka_unit_test(on_node_lost_wait_keeps_placement),
+        cmocka_unit_test(vanished_device_takes_no_new_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The queue under policies that judge: who goes first, who waits and how long, who is moved. */
+/* The queue under policies that judge: its order, its waits, and the tasks that are moved. */
 #include "cluster/cluster_fixture.h"
 
 enum { MINUTE_MS = 60 * 1000, TASK_KIND = 1 };
@@ -63,9 +63,9 @@ static void end(struct fixture *f, uint64_t session, uint64_t id, int attempt)
     report_full(f, "a", session, &r);
 }
 
-/* It would slow the other for all of its short life, which will be over soon: it waits, until then
- * or until it has waited enough. */
-static void test_waits_for_a_departure(void **state)
+/* The second task would slow the first, which ends soon. The second task waits for that end, or
+ * until the limit of its wait. */
+static void task_waits_for_departing_neighbour(void **state)
 {
     struct fixture f;
     (void)state;
@@ -103,9 +103,9 @@ static void together_as_known(void *context, const struct forecast_set *set,
     }
 }
 
-/* One was refused because of what was believed, and another runs on by that: a new forecast
- * counts for both. */
-static void test_a_new_forecast_is_asked(void **state)
+/* The old forecast kept a task waiting: the new one places the task, and explains the task once
+ * it runs. */
+static void new_forecast_reevaluates_live_tasks(void **state)
 {
     struct fixture f;
     double pd = 2.5;
@@ -139,8 +139,8 @@ static void test_a_new_forecast_is_asked(void **state)
     fixture_close(&f);
 }
 
-/* Nobody is kept waiting on a guess; but who waits for room is, once it is known what he runs. */
-static void test_a_program_becomes_known(void **state)
+/* A guess keeps no task waiting: the second task starts unless its program is known. */
+static void only_known_program_is_kept_waiting(void **state)
 {
     const bool known[] = {false, true};
     (void)state;
@@ -168,8 +168,8 @@ static void test_a_program_becomes_known(void **state)
     }
 }
 
-/* Under every policy: urgent ones that never end coming do not keep an old one from its turn. */
-static void test_nothing_starves(void **state)
+/* Under every policy, although tasks of a higher priority keep arriving. */
+static void low_priority_task_never_starves(void **state)
 {
     (void)state;
     for (size_t p = 0; policy_at(p); p++) {
@@ -201,7 +201,7 @@ static void test_nothing_starves(void **state)
     }
 }
 
-static void test_shortest_first(void **state)
+static void gpumux_policy_prefers_short_tasks(void **state)
 {
     struct fixture f;
     (void)state;
@@ -224,9 +224,9 @@ static void test_shortest_first(void **state)
     }
 }
 
-/* Two that share a device, and then another device comes: the round moves one, if it can go on from
- * where it is. */
-static void test_a_round_moves_who_has_a_checkpoint(void **state)
+/* Two tasks share a device when another device joins: the round moves one task, if the tasks can
+ * continue from a checkpoint. */
+static void round_moves_only_checkpointing_tasks(void **state)
 {
     (void)state;
     for (int checkpoints = 0; checkpoints < 2; checkpoints++) {
@@ -260,7 +260,7 @@ static void test_a_round_moves_who_has_a_checkpoint(void **state)
     }
 }
 
-static void test_what_is_learnt_counts(void **state)
+static void learnt_duration_changes_placement(void **state)
 {
     struct fixture f;
     (void)state;
@@ -279,9 +279,9 @@ static void test_what_is_learnt_counts(void **state)
     fixture_close(&f);
 }
 
-/* Measured to be slow for a minute, and able to go on elsewhere: it is queued again. It is told
- * once, of those too that have to stay. */
-static void test_a_bad_placement_is_undone(void **state)
+/* A task that was measured to be slow for a minute is queued again if it has checkpoints. The
+ * slowdown is logged once, also of a task that stays. */
+static void slowed_checkpointing_task_is_requeued(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
@@ -313,9 +313,8 @@ static void test_a_bad_placement_is_undone(void **state)
     }
 }
 
-/* What was measured is shown beside what was predicted, for as long as the attempt that it
- * was of. */
-static void test_what_was_measured_is_explained(void **state)
+/* The measured slowdown stands beside the predicted one, but only for the attempt measured. */
+static void explanation_shows_measured_slowdown(void **state)
 {
     struct fixture f;
     struct cluster_explanation *x = malloc(sizeof *x);
@@ -353,8 +352,8 @@ static bool is_on_node(struct fixture *f, uint64_t id, const char *node)
     return a && strcmp(a->node, node) == 0;
 }
 
-/* Where it runs is said also if another device, which is alike, would be taken now. */
-static void test_where_it_runs_is_said(void **state)
+/* Also if the policy would now choose another device, of the same class. */
+static void explanation_marks_current_device(void **state)
 {
     struct fixture f;
     double pd = 1.25;
@@ -384,16 +383,16 @@ static void test_where_it_runs_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits_for_a_departure),
-        cmocka_unit_test(test_a_new_forecast_is_asked),
-        cmocka_unit_test(test_a_program_becomes_known),
-        cmocka_unit_test(test_nothing_starves),
-        cmocka_unit_test(test_shortest_first),
-        cmocka_unit_test(test_a_round_moves_who_has_a_checkpoint),
-        cmocka_unit_test(test_what_is_learnt_counts),
-        cmocka_unit_test(test_a_bad_placement_is_undone),
-        cmocka_unit_test(test_what_was_measured_is_explained),
-        cmocka_unit_test(test_where_it_runs_is_said),
+        cmocka_unit_test(task_waits_for_departing_neighbour),
+        cmocka_unit_test(new_forecast_reevaluates_live_tasks),
+        cmocka_unit_test(only_known_program_is_kept_waiting),
+        cmocka_unit_test(low_priority_task_never_starves),
+        cmocka_unit_test(gpumux_policy_prefers_short_tasks),
+        cmocka_unit_test(round_moves_only_checkpointing_tasks),
+        cmocka_unit_test(learnt_duration_changes_placement),
+        cmocka_unit_test(slowed_checkpointing_task_is_requeued),
+        cmocka_unit_test(explanation_shows_measured_slowdown),
+        cmocka_unit_test(explanation_marks_current_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

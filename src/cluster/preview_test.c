@@ -1,5 +1,4 @@
-/* Asking where a submission would go: the answer is what then happens, and asking changes
- * nothing. */
+/* Previews of submissions: the answer is what then happens, and a preview changes nothing. */
 #include "cluster/cluster_fixture.h"
 
 enum { ITEMS = 4 };
@@ -78,7 +77,7 @@ static size_t submit_as_previewed(struct fixture *f, const struct cluster_submis
     return placed;
 }
 
-static void test_each_takes_its_room(void **state)
+static void preview_matches_placement_under_all_policies(void **state)
 {
     (void)state;
     for (size_t i = 0; policy_at(i); i++) {
@@ -100,7 +99,7 @@ static void test_each_takes_its_room(void **state)
     }
 }
 
-static void test_turns_are_the_queues(void **state)
+static void preview_follows_queue_order(void **state)
 {
     struct fixture f;
     struct workload_needs low = task_needs(), high = task_needs();
@@ -124,7 +123,7 @@ static void test_turns_are_the_queues(void **state)
     fixture_close(&f);
 }
 
-static void test_dependencies(void **state)
+static void preview_resolves_dependencies(void **state)
 {
     struct fixture f;
     struct error e;
@@ -158,7 +157,7 @@ static void test_dependencies(void **state)
     fixture_close(&f);
 }
 
-static void test_the_queue_is_bounded(void **state)
+static void preview_beyond_queue_limit_is_refused(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -194,7 +193,7 @@ static void open_with_allowance(struct fixture *f, const struct policy *policy, 
     }
 }
 
-static void test_an_allowance_is_spent(void **state)
+static void preview_accounts_for_spent_allowance(void **state)
 {
     struct fixture f;
     struct workload_needs whole = task_needs();
@@ -213,7 +212,7 @@ static void test_an_allowance_is_spent(void **state)
     fixture_close(&f);
 }
 
-static void test_more_than_allowance_never_starts(void **state)
+static void request_beyond_allowance_never_starts(void **state)
 {
     (void)state;
     for (size_t i = 0; policy_at(i); i++) {
@@ -241,8 +240,8 @@ static void test_more_than_allowance_never_starts(void **state)
     }
 }
 
-/* Its part of a device is not known before there is one. */
-static void test_allowance_without_devices_may_suffice(void **state)
+/* A quota's part of a device is unknown before the first device joins. */
+static void allowance_without_devices_may_suffice(void **state)
 {
     struct fixture f;
     struct workload_needs both = task_needs();
@@ -261,13 +260,13 @@ static void test_allowance_without_devices_may_suffice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_takes_its_room),
-        cmocka_unit_test(test_turns_are_the_queues),
-        cmocka_unit_test(test_dependencies),
-        cmocka_unit_test(test_the_queue_is_bounded),
-        cmocka_unit_test(test_an_allowance_is_spent),
-        cmocka_unit_test(test_more_than_allowance_never_starts),
-        cmocka_unit_test(test_allowance_without_devices_may_suffice),
+        cmocka_unit_test(preview_matches_placement_under_all_policies),
+        cmocka_unit_test(preview_follows_queue_order),
+        cmocka_unit_test(preview_resolves_dependencies),
+        cmocka_unit_test(preview_beyond_queue_limit_is_refused),
+        cmocka_unit_test(preview_accounts_for_spent_allowance),
+        cmocka_unit_test(request_beyond_allowance_never_starts),
+        cmocka_unit_test(allowance_without_devices_may_suffice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static uint64_t suspend_one(struct fixture *f, uint64_t session)
     return id;
 }
 
-static void test_its_device_is_others_while_it_is_suspended(void **state)
+static void suspended_task_frees_device_until_resume(void **state)
 {
     struct fixture f;
     (void)state;
@@ -75,7 +75,7 @@ static void test_its_device_is_others_while_it_is_suspended(void **state)
     fixture_close(&f);
 }
 
-static void test_an_order_is_repeated_until_it_arrived(void **state)
+static void suspend_order_is_repeated_until_reported(void **state)
 {
     struct fixture f;
     (void)state;
@@ -91,7 +91,7 @@ static void test_an_order_is_repeated_until_it_arrived(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_cannot_be_suspended_runs_on(void **state)
+static void failed_suspend_leaves_task_running(void **state)
 {
     struct fixture f;
     (void)state;
@@ -117,7 +117,7 @@ static void test_one_that_cannot_be_suspended_runs_on(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_cannot_be_resumed_is_tried_again(void **state)
+static void failed_resume_is_retried(void **state)
 {
     struct fixture f;
     (void)state;
@@ -136,7 +136,7 @@ static void test_one_that_cannot_be_resumed_is_tried_again(void **state)
     fixture_close(&f);
 }
 
-static void test_an_evicted_one_comes_back_by_itself(void **state)
+static void evicted_task_resumes_on_healthy_device(void **state)
 {
     struct fixture f;
     (void)state;
@@ -176,7 +176,7 @@ static void test_an_evicted_one_comes_back_by_itself(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_is_not_wanted_when_it_is_back_leaves_again(void **state)
+static void task_evicted_on_resume_suspends_again(void **state)
 {
     struct fixture f;
     (void)state;
@@ -198,7 +198,7 @@ static void test_one_that_is_not_wanted_when_it_is_back_leaves_again(void **stat
     fixture_close(&f);
 }
 
-static void test_a_suspended_one_can_be_ended(void **state)
+static void suspended_task_can_be_cancelled(void **state)
 {
     struct fixture f;
     (void)state;
@@ -222,7 +222,7 @@ static void test_a_suspended_one_can_be_ended(void **state)
     fixture_close(&f);
 }
 
-static void test_what_cannot_be_suspended_is_refused(void **state)
+static void impossible_suspend_is_refused(void **state)
 {
     struct fixture f;
     (void)state;
@@ -247,7 +247,7 @@ static void test_what_cannot_be_suspended_is_refused(void **state)
     fixture_close(&f);
 }
 
-static void test_one_that_came_back_by_itself_is_suspended_again(void **state)
+static void self_resumed_task_is_suspended_again(void **state)
 {
     struct fixture f;
     (void)state;
@@ -279,7 +279,7 @@ static void say_disabled(struct fixture *f, uint64_t session, bool needs_operato
     step(f, &event);
 }
 
-static void test_one_whose_device_is_broken_begins_again(void **state)
+static void resumed_task_on_broken_device_restarts(void **state)
 {
     struct fixture f;
     (void)state;
@@ -301,7 +301,7 @@ static void test_one_whose_device_is_broken_begins_again(void **state)
     fixture_close(&f);
 }
 
-static void test_a_users_suspension_outlasts_a_broken_device(void **state)
+static void user_suspension_outlasts_broken_device(void **state)
 {
     struct fixture f;
     (void)state;
@@ -315,7 +315,7 @@ static void test_a_users_suspension_outlasts_a_broken_device(void **state)
     fixture_close(&f);
 }
 
-static void test_one_on_a_lost_node_begins_again(void **state)
+static void lost_node_requeues_suspended_task(void **state)
 {
     struct fixture f;
     (void)state;
@@ -334,18 +334,18 @@ static void test_one_on_a_lost_node_begins_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_its_device_is_others_while_it_is_suspended),
-        cmocka_unit_test(test_an_order_is_repeated_until_it_arrived),
-        cmocka_unit_test(test_one_that_cannot_be_suspended_runs_on),
-        cmocka_unit_test(test_one_that_cannot_be_resumed_is_tried_again),
-        cmocka_unit_test(test_an_evicted_one_comes_back_by_itself),
-        cmocka_unit_test(test_one_that_is_not_wanted_when_it_is_back_leaves_again),
-        cmocka_unit_test(test_a_suspended_one_can_be_ended),
-        cmocka_unit_test(test_what_cannot_be_suspended_is_refused),
-        cmocka_unit_test(test_one_that_came_back_by_itself_is_suspended_again),
-        cmocka_unit_test(test_one_whose_device_is_broken_begins_again),
-        cmocka_unit_test(test_a_users_suspension_outlasts_a_broken_device),
-        cmocka_unit_test(test_one_on_a_lost_node_begins_again),
+        cmocka_unit_test(suspended_task_frees_device_until_resume),
+        cmocka_unit_test(suspend_order_is_repeated_until_reported),
+        cmocka_unit_test(failed_suspend_leaves_task_running),
+        cmocka_unit_test(failed_resume_is_retried),
+        cmocka_unit_test(evicted_task_resumes_on_healthy_device),
+        cmocka_unit_test(task_evicted_on_resume_suspends_again),
+        cmocka_unit_test(suspended_task_can_be_cancelled),
+        cmocka_unit_test(impossible_suspend_is_refused),
+        cmocka_unit_test(self_resumed_task_is_suspended_again),
+        cmocka_unit_test(resumed_task_on_broken_device_restarts),
+        cmocka_unit_test(user_suspension_outlasts_broken_device),
+        cmocka_unit_test(lost_node_requeues_suspended_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

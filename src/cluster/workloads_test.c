@@ -2,7 +2,7 @@
 
 /* ---- the straight way ---- */
 
-static void test_a_task_from_submit_to_success(void **state)
+static void task_runs_from_submit_to_success(void **state)
 {
     struct fixture f;
     (void)state;
@@ -37,7 +37,7 @@ static void test_a_task_from_submit_to_success(void **state)
     fixture_close(&f);
 }
 
-static void test_order_is_priority_then_age(void **state)
+static void queue_orders_by_priority_then_age(void **state)
 {
     struct fixture f;
     struct workload_needs low = task_needs(), high = task_needs();
@@ -55,7 +55,7 @@ static void test_order_is_priority_then_age(void **state)
     fixture_close(&f);
 }
 
-static void test_waiting_says_why(void **state)
+static void queued_task_states_wait_reason(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -75,7 +75,7 @@ static void test_waiting_says_why(void **state)
     fixture_close(&f);
 }
 
-static void test_preview_is_what_would_happen(void **state)
+static void preview_predicts_placement(void **state)
 {
     struct fixture f;
     struct cluster_preview preview;
@@ -100,7 +100,7 @@ static void test_preview_is_what_would_happen(void **state)
 
 /* ---- submissions ---- */
 
-static void test_queue_is_bounded(void **state)
+static void submission_beyond_queue_limit_is_refused(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -120,7 +120,7 @@ static void test_queue_is_bounded(void **state)
     fixture_close(&f);
 }
 
-static void test_an_owner_has_a_part_of_the_queue(void **state)
+static void submission_beyond_user_limit_is_refused(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -158,7 +158,7 @@ static void test_an_owner_has_a_part_of_the_queue(void **state)
     fixture_close(&f);
 }
 
-static void test_a_key_is_accepted_once(void **state)
+static void repeated_key_returns_first_submission(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -184,7 +184,7 @@ static void test_a_key_is_accepted_once(void **state)
     fixture_close(&f);
 }
 
-static void test_dependencies_are_checked(void **state)
+static void invalid_dependencies_are_refused(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -200,8 +200,8 @@ static void test_dependencies_are_checked(void **state)
     fixture_close(&f);
 }
 
-/* An array after an array: what is refused would take memory for the product of both. */
-static void test_dependencies_are_bounded(void **state)
+/* An array after an array would take memory for the product of both sizes. */
+static void dependencies_beyond_limit_are_refused(void **state)
 {
     enum { EACH = 10000, ALL = CLUSTER_DEPENDENCIES_MAX / EACH };
     static struct cluster_after after[EACH];
@@ -232,7 +232,7 @@ static void test_dependencies_are_bounded(void **state)
     fixture_close(&f);
 }
 
-static void test_dependents_start_or_fail(void **state)
+static void dependents_start_or_fail_with_dependency(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -269,7 +269,7 @@ static void test_dependents_start_or_fail(void **state)
 
 /* ---- failures ---- */
 
-static void test_retries_back_off_and_end(void **state)
+static void retries_back_off_then_fail_task(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -299,7 +299,7 @@ static void test_retries_back_off_and_end(void **state)
     fixture_close(&f);
 }
 
-static void test_the_same_start_failure_twice_ends_it(void **state)
+static void same_start_failure_twice_fails_task(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -326,7 +326,7 @@ static void test_the_same_start_failure_twice_ends_it(void **state)
     fixture_close(&f);
 }
 
-static void test_what_the_node_did_is_not_counted(void **state)
+static void kill_by_node_counts_no_failure(void **state)
 {
     struct fixture f;
     (void)state;
@@ -342,7 +342,7 @@ static void test_what_the_node_did_is_not_counted(void **state)
     fixture_close(&f);
 }
 
-static void test_a_service_restarts_for_ever(void **state)
+static void service_restarts_with_bounded_backoff(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -378,7 +378,7 @@ static void test_a_service_restarts_for_ever(void **state)
 
 /* ---- cancel and requeue ---- */
 
-static void test_cancel(void **state)
+static void cancel_ends_queued_and_running_tasks(void **state)
 {
     struct fixture f;
     (void)state;
@@ -410,7 +410,7 @@ static void test_cancel(void **state)
     fixture_close(&f);
 }
 
-static void test_requeue(void **state)
+static void requeue_opens_uncounted_attempt(void **state)
 {
     struct fixture f;
     (void)state;
@@ -436,7 +436,7 @@ static void test_requeue(void **state)
 
 /* ---- time, retention, loading, cost ---- */
 
-static void test_clocks_that_jump(void **state)
+static void clock_jumps_keep_timers_correct(void **state)
 {
     struct fixture f;
     struct workload_needs needs = task_needs();
@@ -459,7 +459,7 @@ static void test_clocks_that_jump(void **state)
     fixture_close(&f);
 }
 
-static void test_retention(void **state)
+static void finished_workloads_beyond_retention_are_deleted(void **state)
 {
     struct fixture f;
     (void)state;
@@ -483,7 +483,7 @@ static void test_retention(void **state)
     fixture_close(&f);
 }
 
-static void test_a_wrong_clock_ends_no_history(void **state)
+static void wrong_clock_deletes_no_history(void **state)
 {
     enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
     struct fixture f;
@@ -514,7 +514,7 @@ static void test_a_wrong_clock_ends_no_history(void **state)
     fixture_close(&f);
 }
 
-static void test_loading_waits_before_it_calls_lost(void **state)
+static void loaded_cluster_continues_stored_workloads(void **state)
 {
     struct fixture f;
     struct node_info info = node_info("a", "i", 1);
@@ -591,7 +591,7 @@ static size_t counting_decide(const struct policy_snapshot *snapshot, struct pol
     return policy_find("firstfit")->decide(snapshot, scratch, out);
 }
 
-static void test_a_long_queue_is_cheap(void **state)
+static void long_queue_costs_few_decisions(void **state)
 {
     static const struct policy counting = {
         .name = "counting", .summary = "counts", .decide = counting_decide};
@@ -620,7 +620,7 @@ static void test_a_long_queue_is_cheap(void **state)
     fixture_close(&f);
 }
 
-static void test_event_words_are_listed(void **state)
+static void event_words_have_help(void **state)
 {
     const char *help;
     size_t count = 0;
@@ -633,8 +633,8 @@ static void test_event_words_are_listed(void **state)
     assert_string_equal(cluster_event_word(0, NULL), "submitted");
 }
 
-/* So that a node knows whether there is something to resume. */
-static void test_a_grant_says_what_ran_before(void **state)
+/* The flag tells the node whether there may be a checkpoint to continue from. */
+static void grant_after_run_sets_ran_before(void **state)
 {
     struct fixture f;
     (void)state;
@@ -657,29 +657,29 @@ static void test_a_grant_says_what_ran_before(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_task_from_submit_to_success),
-        cmocka_unit_test(test_order_is_priority_then_age),
-        cmocka_unit_test(test_waiting_says_why),
-        cmocka_unit_test(test_preview_is_what_would_happen),
-        cmocka_unit_test(test_queue_is_bounded),
-        cmocka_unit_test(test_an_owner_has_a_part_of_the_queue),
-        cmocka_unit_test(test_a_key_is_accepted_once),
-        cmocka_unit_test(test_dependencies_are_checked),
-        cmocka_unit_test(test_dependencies_are_bounded),
-        cmocka_unit_test(test_dependents_start_or_fail),
-        cmocka_unit_test(test_retries_back_off_and_end),
-        cmocka_unit_test(test_the_same_start_failure_twice_ends_it),
-        cmocka_unit_test(test_what_the_node_did_is_not_counted),
-        cmocka_unit_test(test_a_service_restarts_for_ever),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_requeue),
-        cmocka_unit_test(test_clocks_that_jump),
-        cmocka_unit_test(test_retention),
-        cmocka_unit_test(test_a_wrong_clock_ends_no_history),
-        cmocka_unit_test(test_loading_waits_before_it_calls_lost),
-        cmocka_unit_test(test_a_long_queue_is_cheap),
-        cmocka_unit_test(test_event_words_are_listed),
-        cmocka_unit_test(test_a_grant_says_what_ran_before),
+        cmocka_unit_test(task_runs_from_submit_to_success),
+        cmocka_unit_test(queue_orders_by_priority_then_age),
+        cmocka_unit_test(queued_task_states_wait_reason),
+        cmocka_unit_test(preview_predicts_placement),
+        cmocka_unit_test(submission_beyond_queue_limit_is_refused),
+        cmocka_unit_test(submission_beyond_user_limit_is_refused),
+        cmocka_unit_test(repeated_key_returns_first_submission),
+        cmocka_unit_test(invalid_dependencies_are_refused),
+        cmocka_unit_test(dependencies_beyond_limit_are_refused),
+        cmocka_unit_test(dependents_start_or_fail_with_dependency),
+        cmocka_unit_test(retries_back_off_then_fail_task),
+        cmocka_unit_test(same_start_failure_twice_fails_task),
+        cmocka_unit_test(kill_by_node_counts_no_failure),
+        cmocka_unit_test(service_restarts_with_bounded_backoff),
+        cmocka_unit_test(cancel_ends_queued_and_running_tasks),
+        cmocka_unit_test(requeue_opens_uncounted_attempt),
+        cmocka_unit_test(clock_jumps_keep_timers_correct),
+        cmocka_unit_test(finished_workloads_beyond_retention_are_deleted),
+        cmocka_unit_test(wrong_clock_deletes_no_history),
+        cmocka_unit_test(loaded_cluster_continues_stored_workloads),
+        cmocka_unit_test(long_queue_costs_few_decisions),
+        cmocka_unit_test(event_words_have_help),
+        cmocka_unit_test(grant_after_run_sets_ran_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
