@@ -48,7 +48,7 @@ static const char *path_of(const char *directory, const char *name, char path[12
     return path;
 }
 
-static void test_made_once(void **state)
+static void authority_is_made_only_once(void **state)
 {
     struct error e = {0};
     struct authority *a = NULL;
@@ -74,7 +74,7 @@ static void test_made_once(void **state)
 }
 
 /* After a crash before the last file, all files are made again. */
-static void test_interrupted(void **state)
+static void interrupted_authority_is_made_again(void **state)
 {
     struct error e = {0};
     struct authority *a = NULL;
@@ -103,9 +103,8 @@ static void read_server(const char *directory, struct str *pem)
     str_append_bytes(pem, text, n);
 }
 
-/* A key and a certificate that do not match, as after a crash between the two writes, are
- * renewed. */
-static void test_server_is_renewed(void **state)
+/* The missing key stands for a crash between the two writes. */
+static void server_certificate_without_key_is_renewed(void **state)
 {
     struct error e = {0};
     struct authority *a = NULL;
@@ -136,7 +135,7 @@ static void test_server_is_renewed(void **state)
     str_done(&after);
 }
 
-static void test_issues_to_nodes(void **state)
+static void authority_issues_node_certificates(void **state)
 {
     struct error e = {0};
     struct authority *a = NULL;
@@ -168,10 +167,14 @@ static void test_issues_to_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_made_once, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_interrupted, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_server_is_renewed, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_issues_to_nodes, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(authority_is_made_only_once, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(interrupted_authority_is_made_again, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(server_certificate_without_key_is_renewed, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(authority_issues_node_certificates, make_directory,
+                                        remove_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void make_token(struct fixture *f, char ret[TOKEN_TEXT_MAX])
 
 /* ---- tests ---- */
 
-static void a_start_with_a_wrong_clock_costs_nothing(void **state)
+static void start_with_wrong_clock_deletes_nothing(void **state)
 {
     struct fixture *f = *state;
     char token[TOKEN_TEXT_MAX];
@@ -92,7 +92,7 @@ static void a_start_with_a_wrong_clock_costs_nothing(void **state)
     expect(f, f->first, 200, "\"name\":\"old\"");
 }
 
-static void an_expired_token_is_forgotten_after_a_day(void **state)
+static void expired_token_is_deleted_after_day(void **state)
 {
     struct fixture *f = *state;
     char token[TOKEN_TEXT_MAX];
@@ -124,10 +124,9 @@ static void an_expired_token_is_forgotten_after_a_day(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_start_with_a_wrong_clock_costs_nothing, set_up,
+        cmocka_unit_test_setup_teardown(start_with_wrong_clock_deletes_nothing, set_up,
                                         close_fixture),
-        cmocka_unit_test_setup_teardown(an_expired_token_is_forgotten_after_a_day, set_up,
-                                        close_fixture),
+        cmocka_unit_test_setup_teardown(expired_token_is_deleted_after_day, set_up, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

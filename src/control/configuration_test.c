@@ -33,7 +33,7 @@ static int check_policy(struct error *e, const char *policy)
     return check_without(e, policy, "");
 }
 
-static void policy_for_simulator_is_refused(void **state)
+static void simulator_policy_is_refused(void **state)
 {
     (void)state;
     struct error e;
@@ -43,7 +43,7 @@ static void policy_for_simulator_is_refused(void **state)
     assert_non_null(strstr(e.text, "gpumux sim"));
 }
 
-static void other_policies_are_accepted(void **state)
+static void policies_except_oracle_are_accepted(void **state)
 {
     (void)state;
     struct error e;
@@ -62,7 +62,7 @@ static void unknown_policy_error_lists_usable_policies(void **state)
 }
 
 /* Every accepted value has an effect: the cluster uses these three parts if the policy has them. */
-static void part_is_left_out_or_refused(void **state)
+static void unusable_policy_part_is_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; policy_at(i); i++)
@@ -85,7 +85,7 @@ static void part_is_left_out_or_refused(void **state)
         }
 }
 
-static void refused_part_is_found_in_list(void **state)
+static void part_list_error_names_refused_part(void **state)
 {
     (void)state;
     struct error e;
@@ -99,11 +99,11 @@ static void refused_part_is_found_in_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(policy_for_simulator_is_refused),
-        cmocka_unit_test(other_policies_are_accepted),
+        cmocka_unit_test(simulator_policy_is_refused),
+        cmocka_unit_test(policies_except_oracle_are_accepted),
         cmocka_unit_test(unknown_policy_error_lists_usable_policies),
-        cmocka_unit_test(part_is_left_out_or_refused),
-        cmocka_unit_test(refused_part_is_found_in_list),
+        cmocka_unit_test(unusable_policy_part_is_refused),
+        cmocka_unit_test(part_list_error_names_refused_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

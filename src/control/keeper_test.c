@@ -125,7 +125,7 @@ static void damage(const struct fixture *f, const char *name)
     close(fd);
 }
 
-static void test_nothing_is_written_for_nothing(void **state)
+static void keeper_without_lessons_writes_no_files(void **state)
 {
     struct fixture *f = *state;
     keeper_tick(f->keeper, f->now_ms);
@@ -137,7 +137,7 @@ static void test_nothing_is_written_for_nothing(void **state)
 }
 
 /* A program that was alone is known again, even without a tick before the end. */
-static void test_a_restart_restores(void **state)
+static void restart_restores_learnt_program(void **state)
 {
     struct fixture *f = *state;
     const char *words[] = {"train", NULL};
@@ -172,7 +172,7 @@ static void test_a_restart_restores(void **state)
     assert_string_equal(p->name, "train");
 }
 
-static void test_models_are_trained_and_kept(void **state)
+static void trained_model_survives_restart(void **state)
 {
     struct fixture *f = *state;
     measure(f, MEASUREMENTS);
@@ -185,8 +185,8 @@ static void test_models_are_trained_and_kept(void **state)
     assert_int_equal(keeper_models(f->keeper), 0);
 }
 
-/* A damaged model is refused, renamed and trained again; so is a model of a newer version. */
-static void test_what_is_damaged_is_refused(void **state)
+/* Control trains a new model in the place of a damaged one. */
+static void damaged_files_are_refused_and_renamed(void **state)
 {
     struct fixture *f = *state;
     measure(f, MEASUREMENTS);
@@ -210,10 +210,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
     const struct CMUnitTest tests[] = {
-        TEST(test_nothing_is_written_for_nothing),
-        TEST(test_a_restart_restores),
-        TEST(test_models_are_trained_and_kept),
-        TEST(test_what_is_damaged_is_refused),
+        TEST(keeper_without_lessons_writes_no_files),
+        TEST(restart_restores_learnt_program),
+        TEST(trained_model_survives_restart),
+        TEST(damaged_files_are_refused_and_renamed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

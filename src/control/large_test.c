@@ -28,7 +28,7 @@ static void put_words(struct str *out, const char *key)
     str_append(out, "]");
 }
 
-static void what_was_accepted_is_read_again(void **state)
+static void large_workload_survives_restart(void **state)
 {
     struct fixture *f = *state;
     struct str body;
@@ -62,7 +62,7 @@ static void post_list(struct fixture *f, struct str *body, const char *path)
     str_done(body);
 }
 
-static void names_within_a_submission_are_resolved(void **state)
+static void names_within_submission_are_resolved(void **state)
 {
     struct fixture *f = *state;
     struct str body;
@@ -102,7 +102,7 @@ static void put_waiting(struct str *out, int number)
 }
 
 /* Resolving takes a moment, not the minutes after which nodes would end their tasks. */
-static void many_names_are_resolved_at_once(void **state)
+static void many_dependency_names_are_resolved(void **state)
 {
     struct fixture *f = *state;
     struct str body;
@@ -116,7 +116,7 @@ static void many_names_are_resolved_at_once(void **state)
     expect(f, f->first, 400, "you have no workload named 'nothing'");
 }
 
-static void too_many_are_refused_before_anything_is_made_of_them(void **state)
+static void oversized_submission_is_refused_before_expansion(void **state)
 {
     struct fixture *f = *state;
     struct str body;
@@ -197,13 +197,13 @@ static void pages_of_large_specs_are_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_accepted_is_read_again, open_fixture,
+        cmocka_unit_test_setup_teardown(large_workload_survives_restart, open_fixture,
                                         close_fixture),
-        cmocka_unit_test_setup_teardown(names_within_a_submission_are_resolved, open_fixture,
+        cmocka_unit_test_setup_teardown(names_within_submission_are_resolved, open_fixture,
                                         close_fixture),
-        cmocka_unit_test_setup_teardown(many_names_are_resolved_at_once, open_fixture,
+        cmocka_unit_test_setup_teardown(many_dependency_names_are_resolved, open_fixture,
                                         close_fixture),
-        cmocka_unit_test_setup_teardown(too_many_are_refused_before_anything_is_made_of_them,
+        cmocka_unit_test_setup_teardown(oversized_submission_is_refused_before_expansion,
                                         open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(pages_of_large_specs_are_short, open_fixture,
                                         close_fixture),

@@ -167,7 +167,7 @@ static size_t measured(const struct world *w)
 
 /* ---- identity of programs ---- */
 
-static void test_the_same_program(void **state)
+static void program_identity_follows_command_and_label(void **state)
 {
     struct learning *l = learning_new();
     const char *words[] = {"train", "--fast", NULL}, *others[] = {"train", "--slow", NULL};
@@ -197,7 +197,7 @@ static void test_the_same_program(void **state)
 }
 
 /* With more programs than numbers, running programs are kept, then measured ones. */
-static void test_room_is_made(void **state)
+static void full_program_table_drops_unused_programs(void **state)
 {
     static bool used[PROGRAMS_MAX];
     struct world w;
@@ -227,7 +227,7 @@ static void test_room_is_made(void **state)
 
 /* ---- alone ---- */
 
-static void test_alone(void **state)
+static void program_alone_yields_profile(void **state)
 {
     struct world w;
     (void)state;
@@ -265,7 +265,7 @@ static void test_alone(void **state)
 
 /* A program whose behaviour changes is measured again; a small change leaves the forecast as it
  * is. */
-static void test_drift(void **state)
+static void changed_program_is_measured_again(void **state)
 {
     struct world w;
     struct scene s = {.count = 1, .programs = {0}, .slowdowns = {1}, .sm_activity = 0.5};
@@ -287,7 +287,7 @@ static void test_drift(void **state)
 
 /* ---- together ---- */
 
-static void test_together(void **state)
+static void measured_pair_replaces_prediction(void **state)
 {
     struct world w;
     (void)state;
@@ -325,7 +325,7 @@ static double outcome_of(const struct world *w, uint64_t workload, double *ret_p
 
 /* The outcome has the prediction beside the measurement; the next prediction is that
  * measurement. */
-static void test_what_was_predicted(void **state)
+static void outcome_pairs_prediction_with_measurement(void **state)
 {
     struct world w;
     double predicted = 0;
@@ -355,7 +355,7 @@ static void test_what_was_predicted(void **state)
 
 /* Nothing is learnt from measurements that began before the set, beside an unknown program, without
  * progress, or of a workload with another device. */
-static void test_what_is_not_learnt(void **state)
+static void unusable_measurements_are_not_learnt(void **state)
 {
     struct world w;
     (void)state;
@@ -439,7 +439,7 @@ static bool is_p99(const struct world *w, bool is_beside, double p99_ms, bool is
 
 /* The p99 is unknown until a measurement began late enough, with enough requests; the last few
  * measurements count. */
-static void test_requests_alone(void **state)
+static void service_p99_alone_is_measured(void **state)
 {
     struct world w;
     (void)state;
@@ -470,7 +470,7 @@ static void test_requests_alone(void **state)
 }
 
 /* The p99 is a guess at first, then the measurement, until the measurement is stale. */
-static void test_requests_beside(void **state)
+static void service_p99_beside_task_is_measured(void **state)
 {
     struct world w;
     (void)state;
@@ -492,7 +492,7 @@ static void test_requests_beside(void **state)
 }
 
 /* Tasks that were never alone are not distinguished, until a service was measured beside one. */
-static void test_requests_beside_a_stranger(void **state)
+static void unknown_task_is_learnt_beside_service(void **state)
 {
     struct world w;
     (void)state;
@@ -509,7 +509,7 @@ static void test_requests_beside_a_stranger(void **state)
 
 /* A service that loses its neighbours because it misses its SLO has taught the interference, but
  * not if it missed the SLO before. */
-static void test_a_missed_slo(void **state)
+static void missed_slo_teaches_interference(void **state)
 {
     struct world w;
     (void)state;
@@ -552,7 +552,7 @@ static void learn_pairs(struct world *w)
                 play_pair(w, i, k, 1 + activity_of(i) + activity_of(k), 2000);
 }
 
-static void test_a_model(void **state)
+static void trained_model_improves_prediction(void **state)
 {
     struct world w;
     struct predictor *model;
@@ -602,7 +602,7 @@ static void restart(struct world *w, struct world *ret)
     ret->kinds[SERVICE] = service_of(ret->learning, 50);
 }
 
-static void test_a_restart_forgets_nothing(void **state)
+static void restart_keeps_learnt_measurements(void **state)
 {
     struct world before, after;
     (void)state;
@@ -631,7 +631,7 @@ static void test_a_restart_forgets_nothing(void **state)
 }
 
 /* Version 1 did not save requests; its content is still loaded. */
-static void test_what_an_older_version_kept(void **state)
+static void programs_of_older_version_are_loaded(void **state)
 {
     struct str bytes;
     struct error e = {0};
@@ -670,20 +670,20 @@ static void test_what_an_older_version_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_program),
-        cmocka_unit_test(test_room_is_made),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_drift),
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_what_was_predicted),
-        cmocka_unit_test(test_what_is_not_learnt),
-        cmocka_unit_test(test_requests_alone),
-        cmocka_unit_test(test_requests_beside),
-        cmocka_unit_test(test_requests_beside_a_stranger),
-        cmocka_unit_test(test_a_missed_slo),
-        cmocka_unit_test(test_a_model),
-        cmocka_unit_test(test_a_restart_forgets_nothing),
-        cmocka_unit_test(test_what_an_older_version_kept),
+        cmocka_unit_test(program_identity_follows_command_and_label),
+        cmocka_unit_test(full_program_table_drops_unused_programs),
+        cmocka_unit_test(program_alone_yields_profile),
+        cmocka_unit_test(changed_program_is_measured_again),
+        cmocka_unit_test(measured_pair_replaces_prediction),
+        cmocka_unit_test(outcome_pairs_prediction_with_measurement),
+        cmocka_unit_test(unusable_measurements_are_not_learnt),
+        cmocka_unit_test(service_p99_alone_is_measured),
+        cmocka_unit_test(service_p99_beside_task_is_measured),
+        cmocka_unit_test(unknown_task_is_learnt_beside_service),
+        cmocka_unit_test(missed_slo_teaches_interference),
+        cmocka_unit_test(trained_model_improves_prediction),
+        cmocka_unit_test(restart_keeps_learnt_measurements),
+        cmocka_unit_test(programs_of_older_version_are_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static void restart_changed(struct fixture *f, const char *sql)
         fail_msg("%s", e.text);
 }
 
-static void one_that_cannot_be_read_is_set_aside(void **state)
+static void unreadable_workload_is_set_aside(void **state)
 {
     struct fixture *f = *state;
     submit(f, SPEC("broken", ""));
@@ -97,7 +97,7 @@ static void one_that_cannot_be_read_is_set_aside(void **state)
     assert_int_equal(start_control(NULL, f), 0);
 }
 
-static void so_is_one_whose_spec_is_wrong_or_lost(void **state)
+static void damaged_spec_or_dependencies_fail_workload(void **state)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 3; i++)
@@ -120,7 +120,7 @@ static void so_is_one_whose_spec_is_wrong_or_lost(void **state)
 }
 
 /* An unreadable finished workload does not prevent listing the others. */
-static void a_finished_one_is_shown(void **state)
+static void unreadable_finished_workload_is_shown(void **state)
 {
     struct fixture *f = *state;
     submit(f, SPEC("broken", ""));
@@ -132,7 +132,7 @@ static void a_finished_one_is_shown(void **state)
     expect_answer(f, "/v1/workloads/broken", "\"state\":\"cancelled\"");
 }
 
-static void many_are_refused_and_left(void **state)
+static void many_unreadable_workloads_refuse_start(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -153,10 +153,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
     const struct CMUnitTest tests[] = {
-        TEST(one_that_cannot_be_read_is_set_aside),
-        TEST(so_is_one_whose_spec_is_wrong_or_lost),
-        TEST(a_finished_one_is_shown),
-        TEST(many_are_refused_and_left),
+        TEST(unreadable_workload_is_set_aside),
+        TEST(damaged_spec_or_dependencies_fail_workload),
+        TEST(unreadable_finished_workload_is_shown),
+        TEST(many_unreadable_workloads_refuse_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,7 +154,7 @@ static void node_beats(struct fixture *f, struct test_node *n, uint64_t session,
 
 /* ---- tests ---- */
 
-static void a_commit_under_way_outlives_a_round_that_is_given_up(void **state)
+static void commit_in_flight_outlives_dropped_round(void **state)
 {
     struct fixture *f = *state;
     hold_commits(true);
@@ -188,7 +188,7 @@ static void a_commit_under_way_outlives_a_round_that_is_given_up(void **state)
     expect(f, f->first, 202, "\"state\":\"cancelled\"");
 }
 
-static void leases_hold_while_nothing_can_be_stored(void **state)
+static void leases_hold_while_commits_fail(void **state)
 {
     struct fixture *f = *state;
     struct test_node node, late;
@@ -231,7 +231,7 @@ static void leases_hold_while_nothing_can_be_stored(void **state)
     expect(f, f->first, 201, "\"id\":1,\"name\":\"kept\"");
 }
 
-static void a_node_that_was_given_up_gets_no_lease(void **state)
+static void silent_node_gets_no_lease(void **state)
 {
     struct fixture *f = *state;
     struct test_node node;
@@ -251,12 +251,10 @@ static void a_node_that_was_given_up_gets_no_lease(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_commit_under_way_outlives_a_round_that_is_given_up,
-                                        open_fixture, close_rounds),
-        cmocka_unit_test_setup_teardown(leases_hold_while_nothing_can_be_stored, open_fixture,
+        cmocka_unit_test_setup_teardown(commit_in_flight_outlives_dropped_round, open_fixture,
                                         close_rounds),
-        cmocka_unit_test_setup_teardown(a_node_that_was_given_up_gets_no_lease, open_fixture,
-                                        close_rounds),
+        cmocka_unit_test_setup_teardown(leases_hold_while_commits_fail, open_fixture, close_rounds),
+        cmocka_unit_test_setup_teardown(silent_node_gets_no_lease, open_fixture, close_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
