@@ -29,7 +29,7 @@ static void make_file(const struct fixture *f, const char *name)
 
 /* ---- life of an attempt ---- */
 
-static void test_whole_way(void **state)
+static void attempt_runs_from_grant_to_settle(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -66,7 +66,7 @@ static void test_whole_way(void **state)
     assert_int_equal(wait_phase(f, 5, ATTEMPT_EXITED)->exit_code, 3);
 }
 
-static void test_stop_signal_and_input(void **state)
+static void orders_reach_running_task(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -119,7 +119,7 @@ static void test_stop_signal_and_input(void **state)
     assert_int_equal(f->msg.result, -ERR_CONFLICT);
 }
 
-static void test_tombstone(void **state)
+static void stop_before_grant_prevents_run(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -140,7 +140,7 @@ static void test_tombstone(void **state)
     assert_false(has_path(f, "../ran"));
 }
 
-static void test_only_what_ran_is_resumed(void **state)
+static void resume_command_needs_earlier_run(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -156,7 +156,7 @@ static void test_only_what_ran_is_resumed(void **state)
     }
 }
 
-static void test_old_orders_are_dropped(void **state)
+static void stale_orders_are_dropped(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -176,7 +176,7 @@ static void test_old_orders_are_dropped(void **state)
     assert_false(has_path(f, "attempts/3.1"));
 }
 
-static void test_refusals(void **state)
+static void refusals_state_their_reason(void **state)
 {
     struct fixture *f = *state;
     f->settings[0] = "allow_root=false";
@@ -212,7 +212,7 @@ static void test_refusals(void **state)
 
 /* ---- deaths ---- */
 
-static void test_adoption(void **state)
+static void restarted_agent_adopts_attempts(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -271,7 +271,7 @@ static long taken_so_far(const struct fixture *f)
     return read_file(f, "taken", text) ? strtol(text, NULL, 10) : -1;
 }
 
-static void test_a_task_that_keeps_its_supervisor_out_of_reach(void **state)
+static void task_behind_hijacked_socket_is_stopped(void **state)
 {
     enum { SOME = MAILBOX_LETTERS_MAX + 1, MOST_A_SECOND = 20, MOST_AT_FIRST = 20 };
     struct fixture *f = *state;
@@ -321,7 +321,7 @@ static void say(int fd, const char *word)
 }
 
 /* A supervisor that supports endings and reports one; then an older supervisor without endings. */
-static void test_supervisors_of_two_ages(void **state)
+static void agent_supports_old_and_new_supervisors(void **state)
 {
     struct fixture *f = *state;
     char text[256];
@@ -383,12 +383,12 @@ static void kill_supervisor(struct fixture *f, bool agent_too)
     assert_true(has_path(f, "attempts/1.1/exit.json"));
 }
 
-static void test_killed_supervisor(void **state)
+static void killed_supervisor_fails_attempt(void **state)
 {
     kill_supervisor(*state, false);
 }
 
-static void test_killed_supervisor_and_agent(void **state)
+static void supervisor_killed_without_agent_fails_attempt(void **state)
 {
     kill_supervisor(*state, true);
 }
@@ -402,7 +402,7 @@ static bool have_cgroup(void)
     return true;
 }
 
-static void test_killed_supervisor_in_cgroup(void **state)
+static void supervisor_killed_in_cgroup_fails_attempt(void **state)
 {
     struct fixture *f = *state;
     char group[256];
@@ -417,7 +417,7 @@ static void test_killed_supervisor_in_cgroup(void **state)
     stop_agent(f); /* removes the empty group */
 }
 
-static void test_end_by_restart_of_machine(void **state)
+static void machine_restart_ends_attempt_without_failure(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -445,8 +445,8 @@ static void test_end_by_restart_of_machine(void **state)
     assert_non_null(strstr(report->text, "restarted"));
 }
 
-/* The user can rewrite the exit record; the end that control was told stays. */
-static void told_end_outlives_exit_record(void **state)
+/* The user can rewrite the exit record; the end that was reported to control stays. */
+static void reported_end_outlives_exit_record(void **state)
 {
     struct fixture *f = *state;
     char path[128];
@@ -467,7 +467,7 @@ static void told_end_outlives_exit_record(void **state)
  * The agent is killed repeatedly, at any moment. Control repeats its grants; every task runs
  * exactly once, and its end is reported.
  */
-static void test_killed_at_any_moment(void **state)
+static void killed_agent_runs_each_task_once(void **state)
 {
     enum { TASKS = 24, KILLS = 24 };
     struct fixture *f = *state;
@@ -514,7 +514,7 @@ static void test_killed_at_any_moment(void **state)
         assert_int_equal(runs[i], 1);
 }
 
-static void test_lease(void **state)
+static void task_ends_with_expired_lease(void **state)
 {
     struct fixture *f = *state;
     f->lease_ms = 2000; /* a start takes less, also on a busy machine */
@@ -543,7 +543,7 @@ static void test_lease(void **state)
 
 /* A hello without an answer is repeated on another connection; so is a hello after other unanswered
  * messages. */
-static void test_silent_control(void **state)
+static void unanswered_hello_is_repeated(void **state)
 {
     struct fixture *f = *state;
     f->pid = fork_agent(f, -1);
@@ -569,7 +569,7 @@ static void test_silent_control(void **state)
 }
 
 /* The connection ends within an order, which then has no effect and is repeated. */
-static void test_orders_that_are_cut(void **state)
+static void truncated_order_has_no_effect(void **state)
 {
     struct fixture *f = *state;
     const size_t cuts[] = {0, 1, 17, 60, 100, 200, SIZE_MAX};
@@ -615,7 +615,7 @@ static void test_orders_that_are_cut(void **state)
 
 /* A grant after the lease's end may belong to another node by now; a grant repeated under a new
  * lease does not. */
-static void test_late_grant(void **state)
+static void grant_after_lease_end_is_dropped(void **state)
 {
     struct fixture *f = *state;
     f->lease_ms = 300;
@@ -638,7 +638,7 @@ static void test_late_grant(void **state)
 
 /* ---- other users ---- */
 
-static void test_other_user(void **state)
+static void workload_runs_as_granted_user(void **state)
 {
     struct fixture *f = *state;
     const struct passwd *nobody = getpwnam("nobody");
@@ -673,8 +673,8 @@ static void test_other_user(void **state)
     assert_int_equal(f->msg.length, 0);
 }
 
-/* Each attempt has a group of its own, also with another user, and the task is in its part. */
-static void test_groups(void **state)
+/* The task and its supervisor are in two parts of the cgroup, also for another user. */
+static void each_attempt_has_own_cgroup(void **state)
 {
     struct fixture *f = *state;
     const struct passwd *nobody = getpwnam("nobody");
@@ -704,7 +704,7 @@ static void test_groups(void **state)
     stop_agent(f);
 }
 
-static void test_unprivileged(void **state)
+static void unprivileged_agent_runs_only_own_user(void **state)
 {
     struct fixture *f = *state;
     const struct passwd *nobody = getpwnam("nobody");
@@ -734,7 +734,7 @@ static void test_unprivileged(void **state)
     assert_non_null(strstr(report->text, "cannot run workloads of uid 0"));
 }
 
-static void test_retention(void **state)
+static void retention_sweep_deletes_oldest_attempts(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
@@ -772,29 +772,29 @@ int main(int argc, char **argv)
         return replace_socket(argv[2]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_whole_way),
-        CASE(test_stop_signal_and_input),
-        CASE(test_tombstone),
-        CASE(test_only_what_ran_is_resumed),
-        CASE(test_old_orders_are_dropped),
-        CASE(test_refusals),
-        CASE(test_adoption),
-        CASE(test_a_task_that_keeps_its_supervisor_out_of_reach),
-        CASE(test_supervisors_of_two_ages),
-        CASE(test_killed_supervisor),
-        CASE(test_killed_supervisor_and_agent),
-        CASE(test_killed_supervisor_in_cgroup),
-        CASE(test_end_by_restart_of_machine),
-        CASE(told_end_outlives_exit_record),
-        CASE(test_killed_at_any_moment),
-        CASE(test_lease),
-        CASE(test_silent_control),
-        CASE(test_late_grant),
-        CASE(test_orders_that_are_cut),
-        CASE(test_other_user),
-        CASE(test_groups),
-        CASE(test_unprivileged),
-        CASE(test_retention),
+        CASE(attempt_runs_from_grant_to_settle),
+        CASE(orders_reach_running_task),
+        CASE(stop_before_grant_prevents_run),
+        CASE(resume_command_needs_earlier_run),
+        CASE(stale_orders_are_dropped),
+        CASE(refusals_state_their_reason),
+        CASE(restarted_agent_adopts_attempts),
+        CASE(task_behind_hijacked_socket_is_stopped),
+        CASE(agent_supports_old_and_new_supervisors),
+        CASE(killed_supervisor_fails_attempt),
+        CASE(supervisor_killed_without_agent_fails_attempt),
+        CASE(supervisor_killed_in_cgroup_fails_attempt),
+        CASE(machine_restart_ends_attempt_without_failure),
+        CASE(reported_end_outlives_exit_record),
+        CASE(killed_agent_runs_each_task_once),
+        CASE(task_ends_with_expired_lease),
+        CASE(unanswered_hello_is_repeated),
+        CASE(grant_after_lease_end_is_dropped),
+        CASE(truncated_order_has_no_effect),
+        CASE(workload_runs_as_granted_user),
+        CASE(each_attempt_has_own_cgroup),
+        CASE(unprivileged_agent_runs_only_own_user),
+        CASE(retention_sweep_deletes_oldest_attempts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

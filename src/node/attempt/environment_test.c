@@ -22,7 +22,7 @@ static const char *value(const struct words *environment, const char *key)
     return found;
 }
 
-static void test_ours_win(void **state)
+static void gpumux_variables_override_workload_variables(void **state)
 {
     (void)state;
     struct arena arena;
@@ -69,7 +69,7 @@ static void test_ours_win(void **state)
     arena_done(&arena);
 }
 
-static void test_real_devices_and_none(void **state)
+static void workload_without_devices_sees_none(void **state)
 {
     (void)state;
     struct arena arena;
@@ -93,9 +93,8 @@ static void test_real_devices_and_none(void **state)
     arena_done(&arena);
 }
 
-/* A client of MPS gets a priority and a share of the device. A lower number is the higher
- * priority. */
-static void test_clients_of_mps(void **state)
+/* A lower number is the higher priority. */
+static void mps_client_gets_priority_and_share(void **state)
 {
     (void)state;
     static const struct {
@@ -137,9 +136,9 @@ static void test_clients_of_mps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ours_win),
-        cmocka_unit_test(test_real_devices_and_none),
-        cmocka_unit_test(test_clients_of_mps),
+        cmocka_unit_test(gpumux_variables_override_workload_variables),
+        cmocka_unit_test(workload_without_devices_sees_none),
+        cmocka_unit_test(mps_client_gets_priority_and_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static struct ending run(const char *does, int64_t limit_ms)
     return end;
 }
 
-static void test_it_says_how_it_went(void **state)
+static void checkpoint_reports_result_and_reason(void **state)
 {
     (void)state;
     assert_int_equal(run("do", PATIENCE_MS).result, CHECKPOINT_DONE);
@@ -71,7 +71,7 @@ static void test_it_says_how_it_went(void **state)
     assert_string_equal(end.text, "there is a reason");
 }
 
-static void test_killed_it_leaves_nobody_who_knows(void **state)
+static void killed_checkpoint_process_counts_as_lost(void **state)
 {
     (void)state;
     struct ending end = run("be-killed", PATIENCE_MS);
@@ -79,7 +79,7 @@ static void test_killed_it_leaves_nobody_who_knows(void **state)
     assert_non_null(strstr(end.text, "killed"));
 }
 
-static void test_one_that_hangs_is_given_up(void **state)
+static void hanging_checkpoint_times_out_as_lost(void **state)
 {
     enum { LIMIT_MS = 200 };
     (void)state;
@@ -90,7 +90,7 @@ static void test_one_that_hangs_is_given_up(void **state)
     assert_non_null(strstr(end.text, "in time"));
 }
 
-static void test_one_that_hangs_is_abandoned(void **state)
+static void abandoned_checkpoint_ends_without_report(void **state)
 {
     (void)state;
     struct ending end = {.base = event_base_new()};
@@ -126,10 +126,10 @@ int main(int argc, char **argv)
     if (argc >= 4 && strcmp(argv[1], "checkpoint") == 0)
         return move(argv[3]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_says_how_it_went),
-        cmocka_unit_test(test_killed_it_leaves_nobody_who_knows),
-        cmocka_unit_test(test_one_that_hangs_is_given_up),
-        cmocka_unit_test(test_one_that_hangs_is_abandoned),
+        cmocka_unit_test(checkpoint_reports_result_and_reason),
+        cmocka_unit_test(killed_checkpoint_process_counts_as_lost),
+        cmocka_unit_test(hanging_checkpoint_times_out_as_lost),
+        cmocka_unit_test(abandoned_checkpoint_ends_without_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

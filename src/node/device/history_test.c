@@ -43,7 +43,7 @@ static struct history *open_history(const struct fixture *f)
     return h;
 }
 
-static void test_it_stays(void **state)
+static void history_survives_reopening(void **state)
 {
     struct fixture *f = *state;
     struct history *h = open_history(f);
@@ -63,7 +63,7 @@ static void test_it_stays(void **state)
     history_close(h);
 }
 
-static void test_who_was_not_seen_for_longest_goes(void **state)
+static void full_history_drops_least_recent_service(void **state)
 {
     struct history *h = open_history(*state);
     for (uint64_t id = 1; id <= HISTORY_SERVICES_MAX; id++)
@@ -76,7 +76,7 @@ static void test_who_was_not_seen_for_longest_goes(void **state)
     history_close(h);
 }
 
-static void test_what_is_spoilt_is_forgotten(void **state)
+static void corrupt_history_entries_are_dropped(void **state)
 {
     struct fixture *f = *state;
     struct history *h = open_history(f);
@@ -100,9 +100,9 @@ static void test_what_is_spoilt_is_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_it_stays),
-        CASE(test_who_was_not_seen_for_longest_goes),
-        CASE(test_what_is_spoilt_is_forgotten),
+        CASE(history_survives_reopening),
+        CASE(full_history_drops_least_recent_service),
+        CASE(corrupt_history_entries_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

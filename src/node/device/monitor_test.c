@@ -21,7 +21,7 @@ int __wrap_device_monitor_new(const struct device_config *config, struct device_
     return -ERR_NO_MEMORY;
 }
 
-static void test_every_key_has_its_place(void **state)
+static void configuration_keys_reach_device_monitor(void **state)
 {
     (void)state;
     static const struct config config = {
@@ -55,6 +55,6 @@ static void test_every_key_has_its_place(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_key_has_its_place)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(configuration_keys_reach_device_monitor)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

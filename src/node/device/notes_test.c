@@ -7,7 +7,7 @@
 
 #include "node/device/notes.h"
 
-static void test_notes_are_kept_until_they_are_heard(void **state)
+static void notes_are_resent_until_acknowledged(void **state)
 {
     struct notes *notes = calloc(1, sizeof *notes);
     const struct device_note *sent;
@@ -33,7 +33,7 @@ static void test_notes_are_kept_until_they_are_heard(void **state)
     free(notes);
 }
 
-static void test_notes_are_bounded(void **state)
+static void notes_beyond_limit_are_refused(void **state)
 {
     struct notes *notes = calloc(1, sizeof *notes);
     const struct device_note *sent;
@@ -51,8 +51,8 @@ static void test_notes_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_notes_are_kept_until_they_are_heard),
-        cmocka_unit_test(test_notes_are_bounded),
+        cmocka_unit_test(notes_are_resent_until_acknowledged),
+        cmocka_unit_test(notes_beyond_limit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

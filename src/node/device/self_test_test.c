@@ -27,7 +27,7 @@ static struct self_test begin(int64_t give_up_ms)
     return (struct self_test){.pid = pid, .give_up_ms = give_up_ms};
 }
 
-static void expect_buried(struct reaper *r, pid_t pid)
+static void expect_reaped(struct reaper *r, pid_t pid)
 {
     int64_t deadline_ms = clock_boot_ms() + DEADLINE_MS;
     while (r->count > 0) {
@@ -39,7 +39,7 @@ static void expect_buried(struct reaper *r, pid_t pid)
     assert_int_equal(errno, ECHILD);
 }
 
-static void test_one_that_takes_too_long_is_buried(void **state)
+static void self_test_past_limit_is_reaped(void **state)
 {
     (void)state;
     struct reaper reaper = {0};
@@ -49,10 +49,10 @@ static void test_one_that_takes_too_long_is_buried(void **state)
     t.give_up_ms = clock_boot_ms();
     assert_int_equal(self_test_look(&t, &reaper), SELF_TEST_FAILED);
     assert_int_equal(t.pid, 0);
-    expect_buried(&reaper, pid);
+    expect_reaped(&reaper, pid);
 }
 
-static void test_one_that_is_cancelled_is_buried(void **state)
+static void cancelled_self_test_is_reaped(void **state)
 {
     (void)state;
     struct reaper reaper = {0};
@@ -61,14 +61,14 @@ static void test_one_that_is_cancelled_is_buried(void **state)
     self_test_cancel(&t, &reaper);
     assert_int_equal(t.pid, 0);
     self_test_cancel(&t, &reaper); /* no test runs */
-    expect_buried(&reaper, pid);
+    expect_reaped(&reaper, pid);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_that_takes_too_long_is_buried),
-        cmocka_unit_test(test_one_that_is_cancelled_is_buried),
+        cmocka_unit_test(self_test_past_limit_is_reaped),
+        cmocka_unit_test(cancelled_self_test_is_reaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static bool has(const struct watch_news *news, int device, int xid)
     return false;
 }
 
-static void test_each_is_told_once(void **state)
+static void repeated_xid_is_reported_once(void **state)
 {
     (void)state;
     static struct watch_news news;
@@ -29,7 +29,7 @@ static void test_each_is_told_once(void **state)
     assert_true(has(&news, 0, FAULT) && has(&news, 1, FAULT) && has(&news, 0, FATAL));
 }
 
-static void test_of_too_many_the_gravest_are_told(void **state)
+static void xid_overflow_keeps_gravest_xids(void **state)
 {
     (void)state;
     static struct watch_news news;
@@ -50,8 +50,8 @@ static void test_of_too_many_the_gravest_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_is_told_once),
-        cmocka_unit_test(test_of_too_many_the_gravest_are_told),
+        cmocka_unit_test(repeated_xid_is_reported_once),
+        cmocka_unit_test(xid_overflow_keeps_gravest_xids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

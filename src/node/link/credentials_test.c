@@ -74,7 +74,7 @@ static int load(struct fixture *f, struct credentials *c)
     return r;
 }
 
-static void test_stored_and_loaded(void **state)
+static void stored_credentials_are_loaded(void **state)
 {
     struct fixture *f = *state;
     struct credentials c, found;
@@ -89,8 +89,8 @@ static void test_stored_and_loaded(void **state)
     credentials_done(&c);
 }
 
-/* Expired credentials are loaded, so that the node can report the expiry. */
-static void test_expired_is_loaded(void **state)
+/* The node must be able to report the expiry. */
+static void expired_credentials_are_loaded(void **state)
 {
     struct fixture *f = *state;
     struct credentials c, found;
@@ -103,7 +103,7 @@ static void test_expired_is_loaded(void **state)
 }
 
 /* Interrupts a renewal at every moment. */
-static void test_interrupted_renewal(void **state)
+static void interrupted_renewal_leaves_valid_credentials(void **state)
 {
     struct fixture *f = *state;
     struct credentials old, next, found;
@@ -126,7 +126,7 @@ static void test_interrupted_renewal(void **state)
     credentials_done(&next);
 }
 
-static void test_what_does_not_belong_together(void **state)
+static void mismatched_credentials_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct credentials c, other, found;
@@ -144,10 +144,11 @@ static void test_what_does_not_belong_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_stored_and_loaded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_expired_is_loaded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_interrupted_renewal, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_does_not_belong_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stored_credentials_are_loaded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(expired_credentials_are_loaded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(interrupted_renewal_leaves_valid_credentials, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(mismatched_credentials_are_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,17 +95,17 @@ static void trim_as_written(struct fixture *f, int flags)
     close(fd);
 }
 
-static void test_a_log_that_is_appended_to(void **state)
+static void appended_log_is_trimmed(void **state)
 {
     trim_as_written(*state, O_APPEND);
 }
 
-static void test_a_log_that_is_written_on(void **state)
+static void log_without_append_is_trimmed(void **state)
 {
     trim_as_written(*state, 0);
 }
 
-static void test_links_are_not_followed(void **state)
+static void log_trim_follows_no_links(void **state)
 {
     struct fixture *f = *state;
     char other[MPS_PATH_MAX + 32];
@@ -135,7 +135,7 @@ static int ask(struct fixture *f, struct error *e)
     return mps_control_ask(e, &f->control, "get_server_list", LIMIT_MS, NULL);
 }
 
-static void test_one_that_cannot_be_asked_may_be_well(void **state)
+static void failed_query_is_not_daemon_failure(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -151,8 +151,9 @@ static void test_one_that_cannot_be_asked_may_be_well(void **state)
     assert_int_equal(ask(f, &e), 0);
 }
 
-/* With any number of descriptors left: for the pipes, or for waiting for the program's end. */
-static void test_without_descriptors_it_cannot_be_asked(void **state)
+/* The test leaves every number of descriptors: too few for the pipes, or too few to wait for the
+ * program's end. */
+static void query_without_descriptors_returns_io_error(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -200,7 +201,7 @@ static pid_t started_by(const struct fixture *f)
     return (pid_t)strtol(text, NULL, 10);
 }
 
-static void test_a_start_that_fails_leaves_no_daemon(void **state)
+static void failed_start_leaves_no_daemon(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -250,7 +251,7 @@ static void end_process(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void test_kill_spares_other_processes(void **state)
+static void daemon_kill_spares_other_processes(void **state)
 {
     struct fixture *f = *state;
     char parent[MPS_PATH_MAX], directories[4][MPS_PATH_MAX];
@@ -281,7 +282,7 @@ static void test_kill_spares_other_processes(void **state)
     str_copy(f->control.directory, sizeof f->control.directory, parent);
 }
 
-static void test_directory_is_found_through_links(void **state)
+static void daemon_directory_is_found_through_links(void **state)
 {
     struct fixture *f = *state;
     char link[MPS_PATH_MAX + 8], there[MPS_PATH_MAX + 16], directories[2][MPS_PATH_MAX];
@@ -297,7 +298,7 @@ static void test_directory_is_found_through_links(void **state)
     unlink(link);
 }
 
-static void test_stop_ends_a_question(void **state)
+static void stop_interrupts_query(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -331,7 +332,7 @@ static void end_daemon(struct fixture *f, const char *answer)
     assert_true(WIFEXITED(status)); /* exited, not killed */
 }
 
-static void test_end_notes_that_the_daemon_was_well(void **state)
+static void only_healthy_daemon_end_is_noted(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -351,16 +352,16 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_a_log_that_is_appended_to),
-        CASE(test_a_log_that_is_written_on),
-        CASE(test_links_are_not_followed),
-        CASE(test_one_that_cannot_be_asked_may_be_well),
-        CASE(test_without_descriptors_it_cannot_be_asked),
-        CASE(test_a_start_that_fails_leaves_no_daemon),
-        CASE(test_kill_spares_other_processes),
-        CASE(test_directory_is_found_through_links),
-        CASE(test_stop_ends_a_question),
-        CASE(test_end_notes_that_the_daemon_was_well),
+        CASE(appended_log_is_trimmed),
+        CASE(log_without_append_is_trimmed),
+        CASE(log_trim_follows_no_links),
+        CASE(failed_query_is_not_daemon_failure),
+        CASE(query_without_descriptors_returns_io_error),
+        CASE(failed_start_leaves_no_daemon),
+        CASE(daemon_kill_spares_other_processes),
+        CASE(daemon_directory_is_found_through_links),
+        CASE(stop_interrupts_query),
+        CASE(only_healthy_daemon_end_is_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

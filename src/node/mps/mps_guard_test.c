@@ -1,4 +1,4 @@
-/* The needs of attempts. tests/system/mps_end.sh tests the guard's actions. */
+/* The attempts that need an MPS daemon. tests/system/mps_end.sh tests the guard's actions. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static bool is_noted(const struct fixture *f, const char *attempt)
     return access(path, F_OK) == 0;
 }
 
-static void test_living_attempt_needs_its_daemon(void **state)
+static void living_attempt_needs_daemon(void **state)
 {
     struct fixture *f = *state;
     assert_false(mps_guard_is_needed(&f->guard, f->daemon));
@@ -84,7 +84,7 @@ static void test_living_attempt_needs_its_daemon(void **state)
     close(second);
 }
 
-static void test_ended_attempt_needs_no_daemon(void **state)
+static void ended_attempt_needs_no_daemon(void **state)
 {
     struct fixture *f = *state;
     char lock[MPS_PATH_MAX + 64];
@@ -101,7 +101,7 @@ static void test_ended_attempt_needs_no_daemon(void **state)
     assert_int_equal(access(lock, F_OK), 0); /* the daemon's own files stay */
 }
 
-static void test_guard_that_does_not_end_is_named(void **state)
+static void second_guard_is_refused_with_path(void **state)
 {
     struct fixture *f = *state;
     struct error e = {0};
@@ -114,7 +114,7 @@ static void test_guard_that_does_not_end_is_named(void **state)
     assert_int_equal(mps_guard_open(NULL, &f->guard), 0);
 }
 
-static void test_state_with_long_path_has_no_guard(void **state)
+static void long_state_path_disables_guard(void **state)
 {
     char path[MPS_PATH_MAX + 1];
     (void)state;
@@ -132,10 +132,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_living_attempt_needs_its_daemon),
-        CASE(test_ended_attempt_needs_no_daemon),
-        CASE(test_guard_that_does_not_end_is_named),
-        CASE(test_state_with_long_path_has_no_guard),
+        CASE(living_attempt_needs_daemon),
+        CASE(ended_attempt_needs_no_daemon),
+        CASE(second_guard_is_refused_with_path),
+        CASE(long_state_path_disables_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-static void test_pages_and_seals(void **state)
+static void registered_client_gets_sealed_current_pages(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -71,7 +71,7 @@ static void expect_refusal(struct fixture *f, const struct register_hello *hello
     close(fd);
 }
 
-static void test_refusals(void **state)
+static void invalid_hello_is_refused_with_reason(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
@@ -127,7 +127,7 @@ static void expect_rest(struct fixture *f)
     assert_true(turns < TURNS_MAX);
 }
 
-static void test_the_silent_do_not_keep_the_agent_busy(void **state)
+static void silent_connections_leave_agent_idle(void **state)
 {
     enum { SILENT = 150 };
     struct fixture *f = *state;
@@ -145,7 +145,7 @@ static void test_the_silent_do_not_keep_the_agent_busy(void **state)
     session_free(w);
 }
 
-static void test_without_descriptors_the_agent_rests(void **state)
+static void agent_without_descriptors_stays_idle(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
@@ -205,7 +205,7 @@ static uint64_t launches_of(struct session *w)
 
 /* The members missing in a shorter page are zero, and further members are ignored: older and newer
  * shims are admitted and counted. */
-static void test_shims_of_other_ages(void **state)
+static void older_and_newer_shims_register(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
@@ -233,7 +233,7 @@ static void test_shims_of_other_ages(void **state)
 }
 
 /* A page with a wrong size, or of an unknown version. */
-static void test_pages_that_are_none(void **state)
+static void invalid_status_pages_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
@@ -256,7 +256,7 @@ static void test_pages_that_are_none(void **state)
 }
 
 /* A ledger of an agent without owners and contexts. */
-static void test_an_older_ledger(void **state)
+static void ledger_of_older_agent_is_read(void **state)
 {
     struct fixture *f = *state;
     const size_t known = offsetof(struct ledger_page, context_bytes);
@@ -291,7 +291,7 @@ static void turn_until_left(struct fixture *f, struct session *w)
     } while (usage.members > 0);
 }
 
-static void test_death(void **state)
+static void dead_process_is_charged_until_freed(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -343,7 +343,7 @@ static void test_death(void **state)
 
 /* If the driver does not list the memory of processes, nothing is measured, and the memory of an
  * ended process is not free at once. */
-static void test_what_is_not_listed_is_not_nothing(void **state)
+static void unlisted_memory_is_freed_after_delay(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -380,7 +380,7 @@ static void show_memory(struct fixture *f, struct gpu_sample *sample, pid_t pid,
     registrar_measure(f->registrar, sample);
 }
 
-static void test_what_the_dead_held_is_free_when_the_device_says_so(void **state)
+static void zombie_memory_is_freed_by_sample(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -406,7 +406,7 @@ static void test_what_the_dead_held_is_free_when_the_device_says_so(void **state
     free(sample);
 }
 
-static void test_what_another_program_holds_is_not_of_before(void **state)
+static void exec_frees_memory_of_earlier_program(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -430,7 +430,7 @@ static void test_what_another_program_holds_is_not_of_before(void **state)
     free(sample);
 }
 
-static void test_work_that_does_not_end_is_told_once(void **state)
+static void stuck_process_is_reported_once(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
@@ -523,7 +523,7 @@ static void done_holder(struct holder *h)
     unlink(h->path);
 }
 
-static void test_files_outlive_their_process_until_its_work_is_done(void **state)
+static void device_files_outlive_process_until_drained(void **state)
 {
     struct fixture *f = *state;
     struct holder h;
@@ -538,8 +538,9 @@ static void test_files_outlive_their_process_until_its_work_is_done(void **state
     done_holder(&h);
 }
 
-/* The end of the process harms no other, and the driver may want to close the files. */
-static void test_files_are_not_kept_without_mps(void **state)
+/* Without MPS the end of the process harms no other process, and the driver may want to close the
+ * files. */
+static void device_files_close_without_mps(void **state)
 {
     struct fixture *f = *state;
     struct holder h;
@@ -549,7 +550,7 @@ static void test_files_are_not_kept_without_mps(void **state)
     done_holder(&h);
 }
 
-static void test_neighbours(void **state)
+static void task_is_shown_service_neighbours(void **state)
 {
     struct fixture *f = *state;
     struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
@@ -589,7 +590,7 @@ static void test_neighbours(void **state)
 }
 
 /* A new agent knows the members from the ledger, and readmits them when they register. */
-static void test_another_agent(void **state)
+static void new_agent_readmits_members(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -639,7 +640,7 @@ static void test_another_agent(void **state)
 }
 
 /* Memory beyond the account is charged after two readings with a constant account. */
-static void test_overhead(void **state)
+static void overhead_is_charged_after_constant_account(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -669,23 +670,23 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_shims_of_other_ages),
-        CASE(test_pages_that_are_none),
-        CASE(test_an_older_ledger),
-        CASE(test_pages_and_seals),
-        CASE(test_refusals),
-        CASE(test_the_silent_do_not_keep_the_agent_busy),
-        CASE(test_without_descriptors_the_agent_rests),
-        CASE(test_death),
-        CASE(test_what_is_not_listed_is_not_nothing),
-        CASE(test_what_the_dead_held_is_free_when_the_device_says_so),
-        CASE(test_what_another_program_holds_is_not_of_before),
-        CASE(test_work_that_does_not_end_is_told_once),
-        CASE(test_files_outlive_their_process_until_its_work_is_done),
-        CASE(test_files_are_not_kept_without_mps),
-        CASE(test_neighbours),
-        CASE(test_another_agent),
-        CASE(test_overhead),
+        CASE(older_and_newer_shims_register),
+        CASE(invalid_status_pages_are_refused),
+        CASE(ledger_of_older_agent_is_read),
+        CASE(registered_client_gets_sealed_current_pages),
+        CASE(invalid_hello_is_refused_with_reason),
+        CASE(silent_connections_leave_agent_idle),
+        CASE(agent_without_descriptors_stays_idle),
+        CASE(dead_process_is_charged_until_freed),
+        CASE(unlisted_memory_is_freed_after_delay),
+        CASE(zombie_memory_is_freed_by_sample),
+        CASE(exec_frees_memory_of_earlier_program),
+        CASE(stuck_process_is_reported_once),
+        CASE(device_files_outlive_process_until_drained),
+        CASE(device_files_close_without_mps),
+        CASE(task_is_shown_service_neighbours),
+        CASE(new_agent_readmits_members),
+        CASE(overhead_is_charged_after_constant_account),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

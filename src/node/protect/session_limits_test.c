@@ -26,8 +26,7 @@ static void expect_limit(const struct session *w, const char *name, uint64_t val
     assert_string_equal(limit->reason, reason);
 }
 
-/* Each limit has its reason, which depends on the task's neighbours. */
-static void test_limits_and_reasons(void **state)
+static void limits_and_reasons_follow_neighbours(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -70,7 +69,7 @@ static void test_limits_and_reasons(void **state)
 }
 
 /* The share under MPS is read back from the attempt's processes. */
-static void test_the_share_is_read_back(void **state)
+static void share_reason_shows_measured_sms(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
@@ -94,7 +93,7 @@ static void expect_enforcement(const struct terms *terms, const char *wanted)
     assert_string_equal(terms_describe(terms, &facts, text), wanted);
 }
 
-static void test_what_is_enforced(void **state)
+static void description_states_enforced_terms(void **state)
 {
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
     (void)state;
@@ -113,8 +112,7 @@ static void test_what_is_enforced(void **state)
                        "launches");
 }
 
-/* A task's limits beside a service follow the division of its device. */
-static void test_modes(void **state)
+static void limits_follow_device_division(void **state)
 {
     struct fixture *f = *state;
     struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
@@ -168,7 +166,7 @@ static void test_modes(void **state)
     leave(&c);
 }
 
-static void test_a_guaranteed_share_is_not_taken(void **state)
+static void rate_never_drops_below_guaranteed_share(void **state)
 {
     struct fixture *f = *state;
     struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
@@ -185,7 +183,7 @@ static void test_a_guaranteed_share_is_not_taken(void **state)
     leave(&c);
 }
 
-static void test_how_busy_a_service_is(void **state)
+static void busy_fraction_follows_service_marks(void **state)
 {
     struct fixture *f = *state;
     struct terms service = terms_of(WORKLOAD_SERVICE, MIB);
@@ -221,12 +219,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_limits_and_reasons),
-        CASE(test_the_share_is_read_back),
-        CASE(test_what_is_enforced),
-        CASE(test_modes),
-        CASE(test_a_guaranteed_share_is_not_taken),
-        CASE(test_how_busy_a_service_is),
+        CASE(limits_and_reasons_follow_neighbours),    CASE(share_reason_shows_measured_sms),
+        CASE(description_states_enforced_terms),       CASE(limits_follow_device_division),
+        CASE(rate_never_drops_below_guaranteed_share), CASE(busy_fraction_follows_service_marks),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

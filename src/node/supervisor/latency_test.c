@@ -27,7 +27,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void test_places_cover_all_without_gaps(void **state)
+static void latency_places_have_no_gaps(void **state)
 {
     (void)state;
     for (unsigned place = 0; place < CONTROL_LATENCY_PLACES; place++) {
@@ -41,7 +41,7 @@ static void test_places_cover_all_without_gaps(void **state)
     assert_true(control_latency_us(CONTROL_LATENCY_PLACES) > UINT64_C(240) * 1000000);
 }
 
-static void test_percentiles(void **state)
+static void percentiles_match_reported_latencies(void **state)
 {
     struct latency *l = *state;
     struct control_latency found;
@@ -57,7 +57,7 @@ static void test_percentiles(void **state)
     assert_true(found.us_10s > 930 && found.us_10s < 1070);
 }
 
-static void test_time_passes(void **state)
+static void latencies_expire_with_time(void **state)
 {
     struct latency *l = *state;
     struct control_latency found;
@@ -75,7 +75,7 @@ static void test_time_passes(void **state)
     assert_int_equal(found.us_10s, 0);
 }
 
-static void test_what_is_no_report_changes_nothing(void **state)
+static void malformed_latency_report_changes_nothing(void **state)
 {
     static const char *const wrong[] = {"",          "x",
                                         "1",         "1 ",
@@ -101,7 +101,7 @@ static void test_what_is_no_report_changes_nothing(void **state)
     assert_true(found.requests_10s >= UINT32_MAX);
 }
 
-static void test_it_is_told_now_and_then(void **state)
+static void latency_is_due_at_intervals(void **state)
 {
     struct latency *l = *state;
     assert_true(latency_is_due(l, START_MS));
@@ -114,11 +114,9 @@ static void test_it_is_told_now_and_then(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_places_cover_all_without_gaps),
-        TEST(test_percentiles),
-        TEST(test_time_passes),
-        TEST(test_what_is_no_report_changes_nothing),
-        TEST(test_it_is_told_now_and_then),
+        TEST(latency_places_have_no_gaps), TEST(percentiles_match_reported_latencies),
+        TEST(latencies_expire_with_time),  TEST(malformed_latency_report_changes_nothing),
+        TEST(latency_is_due_at_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static int read_from(struct fixture *f, uint64_t offset, struct output_slice *re
     return output_read(NULL, f->fd, getuid(), offset, f->text, sizeof f->text - 1, ret);
 }
 
-static void test_reading_follows_no_link(void **state)
+static void output_reader_follows_no_link(void **state)
 {
     struct fixture *f = *state;
     struct output_slice slice;
@@ -58,7 +58,7 @@ static void test_reading_follows_no_link(void **state)
     assert_int_equal(read_from(f, 0, &slice), -ERR_DENIED);
 }
 
-static void test_writing_follows_no_link(void **state)
+static void file_writer_follows_no_link(void **state)
 {
     struct fixture *f = *state;
     int target = openat(f->fd, "target", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -77,7 +77,7 @@ static void test_writing_follows_no_link(void **state)
     close(target);
 }
 
-static void test_dropped_output_is_noted(void **state)
+static void dropped_output_is_noted(void **state)
 {
     struct fixture *f = *state;
     struct output_slice slice;
@@ -94,7 +94,7 @@ static void test_dropped_output_is_noted(void **state)
     assert_null(strstr(f->text, "lost"));
 }
 
-static void test_reserved_room_is_used(void **state)
+static void durable_write_uses_reserved_file(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(durable_reserve(NULL, f->fd, "exit.json", 4096), 0);
@@ -106,7 +106,7 @@ static void test_reserved_room_is_used(void **state)
     assert_int_equal(written.st_size, 2);
 }
 
-static void test_names(void **state)
+static void attempt_names_are_parsed_strictly(void **state)
 {
     (void)state;
     uint64_t workload;
@@ -120,7 +120,7 @@ static void test_names(void **state)
         assert_false(attempt_name_parse(wrong[i], &workload, &attempt));
 }
 
-static void test_files_are_parsed_strictly(void **state)
+static void attempt_files_are_parsed_strictly(void **state)
 {
     (void)state;
     struct attempt_report report;
@@ -139,7 +139,7 @@ static void test_files_are_parsed_strictly(void **state)
 }
 
 /* A sentence that was truncated within a character must not invalidate the whole file. */
-static void test_cut_sentence_is_written(void **state)
+static void text_cut_within_character_is_written(void **state)
 {
     (void)state;
     struct attempt_report end = {.workload = 17, .attempt = 1, .phase = ATTEMPT_EXITED}, again;
@@ -158,7 +158,7 @@ static void test_cut_sentence_is_written(void **state)
 
 /* Control closes the connection of a node with such reports, so that a user must not be able to
  * cause them. */
-static void test_impossible_ends_are_refused(void **state)
+static void impossible_exit_records_are_refused(void **state)
 {
     (void)state;
     const struct attempt_report good = {
@@ -179,7 +179,7 @@ static void test_impossible_ends_are_refused(void **state)
     }
 }
 
-static void test_packets_are_parsed_strictly(void **state)
+static void control_packets_are_parsed_strictly(void **state)
 {
     (void)state;
     static const char *const good[] = {"stop 0",       "stop 5000", "kill",  "signal 64",
@@ -208,15 +208,15 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_reading_follows_no_link),
-        CASE(test_writing_follows_no_link),
-        CASE(test_dropped_output_is_noted),
-        CASE(test_reserved_room_is_used),
-        CASE(test_names),
-        CASE(test_files_are_parsed_strictly),
-        CASE(test_cut_sentence_is_written),
-        CASE(test_impossible_ends_are_refused),
-        CASE(test_packets_are_parsed_strictly),
+        CASE(output_reader_follows_no_link),
+        CASE(file_writer_follows_no_link),
+        CASE(dropped_output_is_noted),
+        CASE(durable_write_uses_reserved_file),
+        CASE(attempt_names_are_parsed_strictly),
+        CASE(attempt_files_are_parsed_strictly),
+        CASE(text_cut_within_character_is_written),
+        CASE(impossible_exit_records_are_refused),
+        CASE(control_packets_are_parsed_strictly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

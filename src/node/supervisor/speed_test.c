@@ -9,7 +9,7 @@
 #include "node/supervisor/control_socket.h"
 #include "node/supervisor/speed.h"
 
-static void test_reports(void **state)
+static void speed_follows_progress_reports(void **state)
 {
     (void)state;
     struct speed speed = {0};
@@ -26,7 +26,7 @@ static void test_reports(void **state)
     assert_true(samples_per_s == 0.25);
 }
 
-static void test_notices(void **state)
+static void speed_notice_is_parsed_strictly(void **state)
 {
     (void)state;
     char notice[CONTROL_REPLY_MAX];
@@ -42,7 +42,7 @@ static void test_notices(void **state)
     assert_true(samples_per_s == 5404.25);
 }
 
-static void test_progress_packets(void **state)
+static void progress_packet_is_parsed_strictly(void **state)
 {
     (void)state;
     static const struct {
@@ -75,9 +75,9 @@ static void test_progress_packets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reports),
-        cmocka_unit_test(test_notices),
-        cmocka_unit_test(test_progress_packets),
+        cmocka_unit_test(speed_follows_progress_reports),
+        cmocka_unit_test(speed_notice_is_parsed_strictly),
+        cmocka_unit_test(progress_packet_is_parsed_strictly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@
 
 /* ---- ends ---- */
 
-static void test_exit_codes(void **state)
+static void exit_zero_is_recorded_as_success(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "exit 0");
@@ -40,7 +40,7 @@ static void test_exit_codes(void **state)
     assert_true(has_file(f, "ready"));
 }
 
-static void test_exit_code_of_failure(void **state)
+static void exit_code_of_failure_is_recorded(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "exit 7");
@@ -50,7 +50,7 @@ static void test_exit_code_of_failure(void **state)
     assert_int_equal(f->exit.exit_code, 7);
 }
 
-static void test_signal(void **state)
+static void killing_signal_is_recorded(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "kill -USR1 $$");
@@ -61,7 +61,7 @@ static void test_signal(void **state)
     assert_int_equal(f->exit.exit_code, -1);
 }
 
-static void test_command_not_found(void **state)
+static void unknown_command_fails_start(void **state)
 {
     struct fixture *f = *state;
     set_command(f, "no-such-command", NULL, NULL);
@@ -73,7 +73,7 @@ static void test_command_not_found(void **state)
     assert_false(has_file(f, "ready"));
 }
 
-static void test_directory_missing(void **state)
+static void missing_directory_fails_start(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "exit 0");
@@ -85,7 +85,7 @@ static void test_directory_missing(void **state)
     assert_non_null(strstr(f->exit.text, "directory '/no/such/directory'"));
 }
 
-static void test_corrupt_grant(void **state)
+static void second_supervisor_is_refused(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "exit 0");
@@ -103,7 +103,7 @@ static void test_corrupt_grant(void **state)
     assert_non_null(strstr(f->text, "control.sock"));
 }
 
-static void test_time_limit(void **state)
+static void time_limit_ends_task(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "trap 'exit 0' TERM; while :; do sleep 0.01; done");
@@ -131,7 +131,7 @@ static int64_t wait_ending(int fd)
 
 /* A watcher of endings has time to end the attempt. A watcher that reconnects gets the remaining
  * time. */
-static void test_time_limit_is_told(void **state)
+static void watcher_is_notified_of_time_limit(void **state)
 {
     enum { GRACE_MS = 1000 };
     struct fixture *f = *state;
@@ -160,7 +160,7 @@ static void test_time_limit_is_told(void **state)
 }
 
 /* An agent without support for endings would mistake such a notice for a reply. */
-static void test_who_only_watches_hears_of_no_ending(void **state)
+static void plain_watcher_gets_no_ending_notice(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "trap '' TERM; while :; do sleep 0.01; done");
@@ -177,7 +177,7 @@ static void test_who_only_watches_hears_of_no_ending(void **state)
 
 /* ---- inheritance ---- */
 
-static void test_environment(void **state)
+static void task_starts_in_clean_environment(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "env | grep -v -e ^PWD -e ^SHLVL -e ^_; ls /proc/self/fd | wc -l; umask; "
@@ -194,7 +194,7 @@ static void test_environment(void **state)
     assert_string_equal(untimed_log(f), expected);
 }
 
-static void test_record_before_exec(void **state)
+static void record_is_written_before_exec(void **state)
 {
     struct fixture *f = *state;
     char script[256];
@@ -214,7 +214,7 @@ static void test_record_before_exec(void **state)
     assert_non_null(strstr(untimed_log(f), pid));
 }
 
-static void test_input(void **state)
+static void repeated_input_is_delivered_once(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "cat");
@@ -234,7 +234,7 @@ static void test_input(void **state)
     assert_string_equal(untimed_log(f), "stdout F hello world\n");
 }
 
-static void test_input_is_bounded(void **state)
+static void buffered_input_is_bounded(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "sleep 1000");
@@ -258,7 +258,7 @@ static void test_input_is_bounded(void **state)
 
 /* ---- output ---- */
 
-static void test_output_streams(void **state)
+static void output_lines_keep_stream_names(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "echo one; echo two >&2; sleep 0.05; echo three; printf end");
@@ -270,7 +270,7 @@ static void test_output_streams(void **state)
     assert_non_null(strstr(log, "stdout F three\nstdout P end\n"));
 }
 
-static void test_output_partial_after_pause(void **state)
+static void partial_line_is_flushed_after_pause(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "printf 'name? '; sleep 1000");
@@ -282,7 +282,7 @@ static void test_output_partial_after_pause(void **state)
     assert_int_equal(f->exit.signal, SIGTERM);
 }
 
-static void test_output_long_line(void **state)
+static void long_output_line_is_split(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "head -c 40000 /dev/zero | tr '\\0' x; echo");
@@ -300,7 +300,7 @@ static void test_output_long_line(void **state)
     assert_true(str_starts_with(strrchr(log, ' ') - 8, "stdout F"));
 }
 
-static void test_output_rotation(void **state)
+static void rotated_output_keeps_offsets(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); done");
@@ -331,7 +331,7 @@ static void test_output_rotation(void **state)
     assert_int_equal(read_log(f, slice.offset + slice.length), 0);
 }
 
-static void test_output_full_disk(void **state)
+static void full_disk_does_not_block_task(void **state)
 {
     struct fixture *f = *state;
     char script[256];
@@ -359,7 +359,7 @@ static void test_output_full_disk(void **state)
 
 /* ---- stopping ---- */
 
-static void test_stop_with_grace(void **state)
+static void stopped_task_has_grace_period(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.01; done");
@@ -374,7 +374,7 @@ static void test_stop_with_grace(void **state)
     assert_non_null(strstr(untimed_log(f), "stdout F bye\n"));
 }
 
-static void test_stop_is_enforced(void **state)
+static void stop_kills_task_after_grace(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "trap '' TERM; echo up; while :; do sleep 0.01; done");
@@ -390,7 +390,7 @@ static void test_stop_is_enforced(void **state)
     assert_true(clock_boot_ms() - before_ms >= 300);
 }
 
-static void test_signal_command(void **state)
+static void signal_command_reaches_task(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "trap 'exit 9' USR1; echo up; while :; do sleep 0.01; done");
@@ -424,7 +424,7 @@ static int hoard(const char *path)
         pause();
 }
 
-static void test_a_crowd_of_the_task_does_not_keep_the_agent_out(void **state)
+static void connection_hoarding_task_cannot_exclude_agent(void **state)
 {
     struct fixture *f = *state;
     char program[256] = "", path[128], reply[256];
@@ -451,7 +451,7 @@ static int64_t cpu_ms(pid_t pid)
     return used.tv_sec * 1000 + used.tv_nsec / 1000000;
 }
 
-static void test_without_descriptors_it_rests(void **state)
+static void supervisor_without_descriptors_stays_idle(void **state)
 {
     /* Enough for poll(), which counts its descriptors, but not for all these peers. */
     enum { REST_MS = 300, FILES = CONTROL_PEERS_MAX + 8 };
@@ -495,7 +495,7 @@ static void leave_behind(struct fixture *f)
     wait_until(is_dead(stubborn) && is_dead(deep));
 }
 
-static void test_descendants_end(void **state)
+static void descendants_end_with_task(void **state)
 {
     leave_behind(*state);
 }
@@ -516,7 +516,7 @@ static bool find_cgroup(char path[256])
     return found;
 }
 
-static void test_descendants_end_by_cgroup(void **state)
+static void cgroup_ends_descendants_with_task(void **state)
 {
     struct fixture *f = *state;
     char path[256], task[280];
@@ -533,7 +533,7 @@ static void test_descendants_end_by_cgroup(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
-static void test_killed_supervisor_ends_task(void **state)
+static void killed_supervisor_ends_task(void **state)
 {
     struct fixture *f = *state;
     char script[256];
@@ -556,8 +556,7 @@ static void test_killed_supervisor_ends_task(void **state)
     assert_int_equal(process_kill_marked(f->mark), 0);
 }
 
-/* A mark is found at any moment of successive execs. */
-static void test_a_mark_is_found_during_exec(void **state)
+static void process_mark_is_found_during_exec(void **state)
 {
     enum { ROUNDS = 20 };
     struct fixture *f = *state;
@@ -595,7 +594,7 @@ static _Atomic uint64_t *make_lease(struct fixture *f, int64_t deadline_ms)
     return page;
 }
 
-static void test_lease_ends_task(void **state)
+static void expired_lease_ends_task(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done");
@@ -615,7 +614,7 @@ static void test_lease_ends_task(void **state)
     munmap((void *)(uintptr_t)lease, 8);
 }
 
-static void test_lease_spares_services(void **state)
+static void expired_lease_spares_service(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "sleep 0.3; exit 4");
@@ -627,9 +626,9 @@ static void test_lease_spares_services(void **state)
     munmap((void *)(uintptr_t)lease, 8);
 }
 
-/* The grant is so old that the task may run on another node: it does not begin, though the lease
- * was extended again. */
-static void test_too_late_to_begin(void **state)
+/* The grant is so old that the task may run on another node: the task does not begin, although the
+ * lease was extended again. */
+static void late_grant_never_begins(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "echo ran");
@@ -648,7 +647,7 @@ static void test_too_late_to_begin(void **state)
 
 /* ---- readiness ---- */
 
-static void test_ready_by_command(void **state)
+static void command_probe_makes_service_ready(void **state)
 {
     struct fixture *f = *state;
     char path[96];
@@ -672,7 +671,7 @@ static void test_ready_by_command(void **state)
     finish(f);
 }
 
-static void test_ready_by_client(void **state)
+static void ready_packet_makes_service_ready(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "sleep 1000");
@@ -688,7 +687,7 @@ static void test_ready_by_client(void **state)
     finish(f);
 }
 
-static void test_progress(void **state)
+static void progress_command_yields_speed_notice(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "sleep 1000");
@@ -712,39 +711,39 @@ int main(int argc, char **argv)
         return hoard(argv[2]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, supervisor_setup, supervisor_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_exit_codes),
-        CASE(test_exit_code_of_failure),
-        CASE(test_signal),
-        CASE(test_command_not_found),
-        CASE(test_directory_missing),
-        CASE(test_corrupt_grant),
-        CASE(test_time_limit),
-        CASE(test_time_limit_is_told),
-        CASE(test_who_only_watches_hears_of_no_ending),
-        CASE(test_environment),
-        CASE(test_record_before_exec),
-        CASE(test_input),
-        CASE(test_input_is_bounded),
-        CASE(test_output_streams),
-        CASE(test_output_partial_after_pause),
-        CASE(test_output_long_line),
-        CASE(test_output_rotation),
-        CASE(test_output_full_disk),
-        CASE(test_stop_with_grace),
-        CASE(test_stop_is_enforced),
-        CASE(test_signal_command),
-        CASE(test_a_crowd_of_the_task_does_not_keep_the_agent_out),
-        CASE(test_without_descriptors_it_rests),
-        CASE(test_descendants_end),
-        CASE(test_descendants_end_by_cgroup),
-        CASE(test_killed_supervisor_ends_task),
-        CASE(test_a_mark_is_found_during_exec),
-        CASE(test_lease_ends_task),
-        CASE(test_lease_spares_services),
-        CASE(test_too_late_to_begin),
-        CASE(test_ready_by_command),
-        CASE(test_ready_by_client),
-        CASE(test_progress),
+        CASE(exit_zero_is_recorded_as_success),
+        CASE(exit_code_of_failure_is_recorded),
+        CASE(killing_signal_is_recorded),
+        CASE(unknown_command_fails_start),
+        CASE(missing_directory_fails_start),
+        CASE(second_supervisor_is_refused),
+        CASE(time_limit_ends_task),
+        CASE(watcher_is_notified_of_time_limit),
+        CASE(plain_watcher_gets_no_ending_notice),
+        CASE(task_starts_in_clean_environment),
+        CASE(record_is_written_before_exec),
+        CASE(repeated_input_is_delivered_once),
+        CASE(buffered_input_is_bounded),
+        CASE(output_lines_keep_stream_names),
+        CASE(partial_line_is_flushed_after_pause),
+        CASE(long_output_line_is_split),
+        CASE(rotated_output_keeps_offsets),
+        CASE(full_disk_does_not_block_task),
+        CASE(stopped_task_has_grace_period),
+        CASE(stop_kills_task_after_grace),
+        CASE(signal_command_reaches_task),
+        CASE(connection_hoarding_task_cannot_exclude_agent),
+        CASE(supervisor_without_descriptors_stays_idle),
+        CASE(descendants_end_with_task),
+        CASE(cgroup_ends_descendants_with_task),
+        CASE(killed_supervisor_ends_task),
+        CASE(process_mark_is_found_during_exec),
+        CASE(expired_lease_ends_task),
+        CASE(expired_lease_spares_service),
+        CASE(late_grant_never_begins),
+        CASE(command_probe_makes_service_ready),
+        CASE(ready_packet_makes_service_ready),
+        CASE(progress_command_yields_speed_notice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
