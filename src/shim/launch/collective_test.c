@@ -7,7 +7,7 @@
 
 #include "shim/launch/collective.h"
 
-static void test_names(void **state)
+static void collective_kernels_match_by_name(void **state)
 {
     (void)state;
     assert_true(collective_matches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", NULL));
@@ -31,7 +31,7 @@ static const void *handle(uint64_t number)
     return (const void *)(uintptr_t)(number * 64);
 }
 
-static void test_handles(void **state)
+static void collective_table_tracks_kernel_handles(void **state)
 {
     struct collectives *collectives = calloc(1, sizeof(*collectives));
     (void)state;
@@ -63,8 +63,8 @@ static void test_handles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_handles),
+        cmocka_unit_test(collective_kernels_match_by_name),
+        cmocka_unit_test(collective_table_tracks_kernel_handles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

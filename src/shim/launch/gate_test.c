@@ -61,7 +61,7 @@ static uint64_t hold(struct scene *scene, bool *ret_passed)
     return gate_hold(&scene->gate, &scene->wait, ret_passed);
 }
 
-static void test_looks_at_open_streams_of_its_device(void **state)
+static void gate_sees_open_streams_of_device(void **state)
 {
     struct scene scene;
     bool is_passed;
@@ -81,7 +81,7 @@ static void test_looks_at_open_streams_of_its_device(void **state)
     free(scene.service);
 }
 
-static void test_passes_after_its_maximum_and_once_for_what_is_stuck(void **state)
+static void gate_passes_stuck_work_after_maximum(void **state)
 {
     struct scene scene;
     bool is_passed;
@@ -130,8 +130,8 @@ static void *answer_requests(void *argument)
     return NULL;
 }
 
-/* Slots that nobody will complete any more, in a service that goes on answering. */
-static void test_a_stuck_slot_of_a_service_that_moves(void **state)
+/* The stuck slots never complete, while the service continues to answer requests. */
+static void gate_ignores_stuck_slot_of_service(void **state)
 {
     struct scene scene;
     pthread_t thread;
@@ -165,7 +165,7 @@ static void test_a_stuck_slot_of_a_service_that_moves(void **state)
     free(scene.service);
 }
 
-static void test_more_stuck_slots_than_one_hold_finds(void **state)
+static void many_stuck_slots_need_several_holds(void **state)
 {
     struct scene scene;
     bool is_passed;
@@ -201,7 +201,7 @@ static void *complete_soon(void *argument)
     return NULL;
 }
 
-static void test_waits_for_the_next_request(void **state)
+static void gate_lingers_for_next_request(void **state)
 {
     struct scene scene;
     pthread_t thread;
@@ -226,7 +226,7 @@ static void test_waits_for_the_next_request(void **state)
     free(scene.service);
 }
 
-static void test_what_fits_a_window(void **state)
+static void window_admits_launches_that_fit(void **state)
 {
     const uint64_t window = 250 * US;
     (void)state;
@@ -242,7 +242,7 @@ static void test_what_fits_a_window(void **state)
     assert_false(window_fits(40 * US, 30 * US, 11 * US, 20 * US));
 }
 
-static void test_what_is_outstanding(void **state)
+static void window_counts_outstanding_work(void **state)
 {
     struct status_page *status = calloc(1, sizeof(*status));
     struct streams streams = {0};
@@ -280,7 +280,7 @@ static void test_what_is_outstanding(void **state)
     free(status);
 }
 
-/* Threads that launch what fits once: never two at a time. */
+/* The window has room for one of these launches at a time. */
 enum { RACERS = 8, RACES = 500, RACE_WINDOW_NS = 20, RACE_COST_NS = 15 };
 
 struct race {
@@ -314,7 +314,7 @@ static void *race_for_room(void *argument)
     return NULL;
 }
 
-static void test_room_is_given_once(void **state)
+static void racing_threads_never_overfill_window(void **state)
 {
     struct race *race = calloc(1, sizeof(*race));
     pthread_t threads[RACERS];
@@ -332,7 +332,7 @@ static void test_room_is_given_once(void **state)
     free(race);
 }
 
-static void test_what_was_waited_for_is_done(void **state)
+static void awaited_work_is_not_outstanding(void **state)
 {
     struct status_page *status = calloc(1, sizeof(*status));
     struct streams streams = {0};
@@ -363,15 +363,15 @@ static void test_what_was_waited_for_is_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_looks_at_open_streams_of_its_device),
-        cmocka_unit_test(test_passes_after_its_maximum_and_once_for_what_is_stuck),
-        cmocka_unit_test(test_a_stuck_slot_of_a_service_that_moves),
-        cmocka_unit_test(test_more_stuck_slots_than_one_hold_finds),
-        cmocka_unit_test(test_waits_for_the_next_request),
-        cmocka_unit_test(test_what_fits_a_window),
-        cmocka_unit_test(test_what_is_outstanding),
-        cmocka_unit_test(test_room_is_given_once),
-        cmocka_unit_test(test_what_was_waited_for_is_done),
+        cmocka_unit_test(gate_sees_open_streams_of_device),
+        cmocka_unit_test(gate_passes_stuck_work_after_maximum),
+        cmocka_unit_test(gate_ignores_stuck_slot_of_service),
+        cmocka_unit_test(many_stuck_slots_need_several_holds),
+        cmocka_unit_test(gate_lingers_for_next_request),
+        cmocka_unit_test(window_admits_launches_that_fit),
+        cmocka_unit_test(window_counts_outstanding_work),
+        cmocka_unit_test(racing_threads_never_overfill_window),
+        cmocka_unit_test(awaited_work_is_not_outstanding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static enum latch_turn look(struct latch *latch, const struct latch_terms *terms
     return latch_take(latch, terms, &look);
 }
 
-static void test_shut_while_a_service_is_busy(void **state)
+static void latch_shuts_while_service_is_busy(void **state)
 {
     struct latch latch = {0};
     (void)state;
@@ -35,7 +35,7 @@ static void test_shut_while_a_service_is_busy(void **state)
     assert_int_equal(look(&latch, &usual, 19020, false, 13), LATCH_STAYS);
 }
 
-static void test_it_lingers(void **state)
+static void latch_lingers_before_opening(void **state)
 {
     struct latch_terms terms = usual;
     struct latch latch = {0};
@@ -53,8 +53,8 @@ static void test_it_lingers(void **state)
     assert_int_equal(look(&latch, &terms, 410, false, 13), LATCH_OPENS);
 }
 
-/* What was done before the first look says nothing about now. */
-static void test_a_first_look_is_no_move(void **state)
+/* Work before the first look says nothing about the present. */
+static void first_look_does_not_shut_latch(void **state)
 {
     struct latch_terms terms = usual;
     struct latch latch = {0};
@@ -63,7 +63,7 @@ static void test_a_first_look_is_no_move(void **state)
     assert_int_equal(look(&latch, &terms, 10, false, 500), LATCH_STAYS);
 }
 
-static void test_it_passes_after_the_most(void **state)
+static void latch_passes_after_longest_hold(void **state)
 {
     struct latch latch = {0};
     (void)state;
@@ -80,8 +80,8 @@ static void test_it_passes_after_the_most(void **state)
     assert_int_equal(look(&latch, &usual, 40302, true, 10), LATCH_SHUTS);
 }
 
-/* At the end of the most with the service idle, but lingering, it is no pass. */
-static void test_a_linger_that_ends_with_the_most(void **state)
+/* The service is idle at the end of the longest hold: the latch opens, which is no pass. */
+static void linger_at_longest_hold_opens_latch(void **state)
 {
     struct latch_terms terms = usual;
     struct latch latch = {0};
@@ -92,7 +92,7 @@ static void test_a_linger_that_ends_with_the_most(void **state)
     assert_int_equal(look(&latch, &terms, 20001, false, 7), LATCH_OPENS);
 }
 
-static void test_a_collective_is_not_kept_long(void **state)
+static void collective_shortens_latch_hold(void **state)
 {
     struct latch latch = {0};
     struct latch_look at = {.now_ns = 1 * US, .view = {.busy = 1, .sum = 6}, .is_short = true};
@@ -115,12 +115,12 @@ static void test_a_collective_is_not_kept_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shut_while_a_service_is_busy),
-        cmocka_unit_test(test_it_lingers),
-        cmocka_unit_test(test_a_first_look_is_no_move),
-        cmocka_unit_test(test_it_passes_after_the_most),
-        cmocka_unit_test(test_a_linger_that_ends_with_the_most),
-        cmocka_unit_test(test_a_collective_is_not_kept_long),
+        cmocka_unit_test(latch_shuts_while_service_is_busy),
+        cmocka_unit_test(latch_lingers_before_opening),
+        cmocka_unit_test(first_look_does_not_shut_latch),
+        cmocka_unit_test(latch_passes_after_longest_hold),
+        cmocka_unit_test(linger_at_longest_hold_opens_latch),
+        cmocka_unit_test(collective_shortens_latch_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static uint64_t run(uint32_t granted_permille, uint64_t cost_ns, uint64_t late_n
     return used_ns * 1000 / now_ns;
 }
 
-static void test_tracks_its_target(void **state)
+static void rate_tracks_target(void **state)
 {
     static const uint32_t targets[] = {50, 200, 500, 800};
     static const uint64_t costs[] = {10000, 1 * MS_NS, 30 * MS_NS};
@@ -51,7 +51,7 @@ static void test_tracks_its_target(void **state)
 }
 
 /* A task that asks for less than its grant is not delayed, and saves up one burst at most. */
-static void test_a_modest_task_is_not_held(void **state)
+static void task_below_grant_is_not_delayed(void **state)
 {
     struct rate rate = {0};
     struct rate_report report;
@@ -71,7 +71,7 @@ static void test_a_modest_task_is_not_held(void **state)
 /* Late wake-ups, as on a busy host, make the controller fill faster than granted. When the wake-ups
  * are in time again and another limit keeps the task just below that speed, the controller still
  * returns the task to its rate. */
-static void test_a_speed_too_high_is_corrected(void **state)
+static void excessive_speed_is_corrected(void **state)
 {
     struct rate rate = {0};
     struct rate_report report;
@@ -91,8 +91,8 @@ static void test_a_speed_too_high_is_corrected(void **state)
     assert_in_range(used_ns * 1000 / (now_ns - start_ns), 700, 840);
 }
 
-/* A launch of a minute is not paid for with minutes. */
-static void test_debt_is_bounded(void **state)
+/* A launch of a minute must not delay the next launch by minutes. */
+static void debt_of_long_launch_is_bounded(void **state)
 {
     struct rate rate = {0};
     struct rate_report report;
@@ -102,7 +102,7 @@ static void test_debt_is_bounded(void **state)
 }
 
 /* Of two threads, the second may bring a time that it read before the first. */
-static void test_times_out_of_order(void **state)
+static void rate_tolerates_times_out_of_order(void **state)
 {
     struct rate rate = {0};
     struct rate_report report;
@@ -117,8 +117,8 @@ static void test_times_out_of_order(void **state)
     assert_in_range(used_ns * 1000 / now_ns, 180, 220);
 }
 
-/* Its launch is neither delayed nor charged. */
-static void test_a_handler_of_the_same_thread(void **state)
+/* The handler interrupts a thread that holds the lock. */
+static void signal_handler_launch_is_not_charged(void **state)
 {
     struct rate rate = {0};
     struct rate_report report = {.periods = 1};
@@ -134,12 +134,12 @@ static void test_a_handler_of_the_same_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tracks_its_target),
-        cmocka_unit_test(test_a_modest_task_is_not_held),
-        cmocka_unit_test(test_a_speed_too_high_is_corrected),
-        cmocka_unit_test(test_debt_is_bounded),
-        cmocka_unit_test(test_times_out_of_order),
-        cmocka_unit_test(test_a_handler_of_the_same_thread),
+        cmocka_unit_test(rate_tracks_target),
+        cmocka_unit_test(task_below_grant_is_not_delayed),
+        cmocka_unit_test(excessive_speed_is_corrected),
+        cmocka_unit_test(debt_of_long_launch_is_bounded),
+        cmocka_unit_test(rate_tolerates_times_out_of_order),
+        cmocka_unit_test(signal_handler_launch_is_not_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

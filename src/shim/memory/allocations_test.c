@@ -14,7 +14,7 @@ static uint64_t address_of(unsigned thread, unsigned i)
     return ((uint64_t)(thread + 1) << 40) + (uint64_t)(i + 1) * 512;
 }
 
-static void test_grows_and_shrinks(void **state)
+static void allocation_table_grows_and_shrinks(void **state)
 {
     struct allocations allocations = {0};
     struct allocation found;
@@ -38,7 +38,7 @@ static void test_grows_and_shrinks(void **state)
     allocations_reset(&allocations);
 }
 
-static void test_an_address_again_replaces(void **state)
+static void repeated_address_replaces_allocation(void **state)
 {
     struct allocations allocations = {0};
     struct allocation found, a = {.address = 512, .bytes = 1}, b = {.address = 512, .bytes = 2};
@@ -52,7 +52,7 @@ static void test_an_address_again_replaces(void **state)
     assert_null(allocations.places);
 }
 
-static void test_the_one_around_an_address(void **state)
+static void allocation_is_found_by_inner_address(void **state)
 {
     struct allocations allocations = {0};
     struct allocation found, a = {.address = 1024, .bytes = 512}, b = {.address = 1536, .bytes = 1};
@@ -68,7 +68,7 @@ static void test_the_one_around_an_address(void **state)
     allocations_reset(&allocations);
 }
 
-static void test_those_of_a_context(void **state)
+static void allocations_of_context_are_taken(void **state)
 {
     struct allocations allocations = {0};
     struct allocation found;
@@ -113,7 +113,7 @@ static void *use(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+static void concurrent_threads_lose_no_allocation(void **state)
 {
     struct allocations allocations = {0};
     struct user users[THREADS];
@@ -133,7 +133,7 @@ static void test_threads(void **state)
 
 /* A signal interrupted the thread in one of the functions: its handler is refused, and other
  * threads wait. */
-static void test_a_handler_of_the_same_thread(void **state)
+static void signal_handler_is_refused_without_deadlock(void **state)
 {
     struct allocations allocations = {0};
     struct allocation found, a = {.address = address_of(1, 0), .bytes = 1};
@@ -158,12 +158,12 @@ static void test_a_handler_of_the_same_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grows_and_shrinks),
-        cmocka_unit_test(test_an_address_again_replaces),
-        cmocka_unit_test(test_the_one_around_an_address),
-        cmocka_unit_test(test_those_of_a_context),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_a_handler_of_the_same_thread),
+        cmocka_unit_test(allocation_table_grows_and_shrinks),
+        cmocka_unit_test(repeated_address_replaces_allocation),
+        cmocka_unit_test(allocation_is_found_by_inner_address),
+        cmocka_unit_test(allocations_of_context_are_taken),
+        cmocka_unit_test(concurrent_threads_lose_no_allocation),
+        cmocka_unit_test(signal_handler_is_refused_without_deadlock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static int reset(void **state)
     return 0;
 }
 
-static void test_one_process(void **state)
+static void process_beyond_quota_is_refused(void **state)
 {
     struct client client = client_of(0);
     (void)state;
@@ -53,7 +53,7 @@ static void test_one_process(void **state)
     assert_int_equal(statuses[0].counters[STATUS_held_peak], 1000);
 }
 
-static void test_all_processes_count(void **state)
+static void quota_counts_all_processes(void **state)
 {
     struct client a = client_of(0), b = client_of(7);
     (void)state;
@@ -66,7 +66,7 @@ static void test_all_processes_count(void **state)
     assert_true(quota_reserve(&a, 0, 50));
 }
 
-static void test_a_ledger_full_of_nonsense(void **state)
+static void corrupt_ledger_grants_nothing(void **state)
 {
     struct client client = client_of(0);
     (void)state;
@@ -78,7 +78,7 @@ static void test_a_ledger_full_of_nonsense(void **state)
     assert_false(quota_reserve(&client, 0, 1));
 }
 
-static void test_devices(void **state)
+static void quota_depends_on_device(void **state)
 {
     struct client client = client_of(0);
     (void)state;
@@ -90,7 +90,7 @@ static void test_devices(void **state)
     assert_int_equal(quota_limit(&client, DEVICES_UNKNOWN), 0);
 }
 
-static void test_contexts(void **state)
+static void contexts_beyond_quota_are_refused(void **state)
 {
     struct client a = client_of(0), b = client_of(1);
     (void)state;
@@ -127,7 +127,7 @@ static void test_contexts(void **state)
     assert_true(quota_begin_context(&b, 0));
 }
 
-static void test_what_the_driver_has_counts(void **state)
+static void forced_memory_counts_against_quota(void **state)
 {
     struct client client = client_of(0);
     struct quota_view view;
@@ -165,7 +165,7 @@ static void *race(void *argument)
     return NULL;
 }
 
-static void test_races_never_over_grant(void **state)
+static void races_never_exceed_quota(void **state)
 {
     pthread_t threads[PROCESSES];
     (void)state;
@@ -181,13 +181,13 @@ static void test_races_never_over_grant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_one_process, reset),
-        cmocka_unit_test_setup(test_all_processes_count, reset),
-        cmocka_unit_test_setup(test_a_ledger_full_of_nonsense, reset),
-        cmocka_unit_test_setup(test_devices, reset),
-        cmocka_unit_test_setup(test_contexts, reset),
-        cmocka_unit_test_setup(test_what_the_driver_has_counts, reset),
-        cmocka_unit_test_setup(test_races_never_over_grant, reset),
+        cmocka_unit_test_setup(process_beyond_quota_is_refused, reset),
+        cmocka_unit_test_setup(quota_counts_all_processes, reset),
+        cmocka_unit_test_setup(corrupt_ledger_grants_nothing, reset),
+        cmocka_unit_test_setup(quota_depends_on_device, reset),
+        cmocka_unit_test_setup(contexts_beyond_quota_are_refused, reset),
+        cmocka_unit_test_setup(forced_memory_counts_against_quota, reset),
+        cmocka_unit_test_setup(races_never_exceed_quota, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
