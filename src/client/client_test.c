@@ -113,7 +113,7 @@ static int count_open_files(void)
 
 /* ---- outside of gpumux ---- */
 
-static void test_calls_outside_return_defaults(void **state)
+static void calls_outside_gpumux_return_defaults(void **state)
 {
     (void)state;
     unsetenv("GPUMUX_WORKLOAD_ID");
@@ -139,7 +139,7 @@ static void test_calls_outside_return_defaults(void **state)
     assert_true(strlen(gpumux_library_version()) >= strlen("0.0.0"));
 }
 
-static void test_open_foreign_environment_returns_null(void **state)
+static void open_in_foreign_environment_returns_null(void **state)
 {
     (void)state;
     assert_null(gpumux_open()); /* no socket */
@@ -159,7 +159,7 @@ static void test_open_foreign_environment_returns_null(void **state)
 
 /* ---- facts ---- */
 
-static void test_facts_come_from_environment(void **state)
+static void facts_come_from_environment(void **state)
 {
     (void)state;
     setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
@@ -193,7 +193,7 @@ static void test_facts_come_from_environment(void **state)
     gpumux_close(g);
 }
 
-static void test_facts_invalid_become_defaults(void **state)
+static void invalid_facts_become_defaults(void **state)
 {
     (void)state;
     setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
@@ -214,7 +214,7 @@ static void test_facts_invalid_become_defaults(void **state)
 
 /* ---- progress ---- */
 
-static void test_progress_is_sent_or_delayed(void **state)
+static void progress_is_sent_or_delayed(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -242,7 +242,7 @@ static void test_progress_is_sent_or_delayed(void **state)
     assert_int_equal(count_open_files(), open_files);
 }
 
-static void test_close_sends_last_count(void **state)
+static void close_sends_last_count(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -254,7 +254,7 @@ static void test_close_sends_last_count(void **state)
     expect_packet(f, "progress 1000000000000000");
 }
 
-static void test_long_path_is_reached(void **state)
+static void long_socket_path_is_reached(void **state)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 4; i++) {
@@ -276,7 +276,7 @@ static void test_long_path_is_reached(void **state)
 
 /* ---- latency ---- */
 
-static void test_latency_counts_each_request_once(void **state)
+static void latency_counts_each_request_once(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -305,7 +305,7 @@ static void test_latency_counts_each_request_once(void **state)
     assert_int_equal(count_open_files(), open_files);
 }
 
-static void test_latency_failed_report_is_resent(void **state)
+static void failed_latency_report_is_resent(void **state)
 {
     struct fixture *f = *state;
     setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
@@ -324,7 +324,7 @@ static void test_latency_failed_report_is_resent(void **state)
 
 /* ---- unreachable supervisors ---- */
 
-static void test_unreachable_supervisor_gives_error(void **state)
+static void unreachable_supervisor_gives_error(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -357,7 +357,7 @@ static void test_unreachable_supervisor_gives_error(void **state)
 }
 
 /* When the queue of a hanging supervisor is full, calls fail instead of waiting. */
-static void test_full_queue_gives_eagain(void **state)
+static void full_queue_gives_eagain(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 2);
@@ -379,7 +379,7 @@ static void *slam_doors(void *data)
 }
 
 /* A SIGPIPE would end the test program. */
-static void test_broken_connections_raise_no_signal(void **state)
+static void broken_connections_raise_no_signal(void **state)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -430,7 +430,7 @@ static int tell_ready_and_get(struct fixture *f, const char *answer, int wait_ms
     return r;
 }
 
-static void test_ready_waits_for_answer(void **state)
+static void ready_waits_for_answer(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -450,7 +450,7 @@ static void *report_often(void *data)
     return NULL;
 }
 
-static void test_threads_report_concurrently(void **state)
+static void threads_report_concurrently(void **state)
 {
     struct fixture *f = *state;
     pthread_t server, reporters[THREADS];
@@ -466,7 +466,7 @@ static void test_threads_report_concurrently(void **state)
     pthread_join(server, NULL);
 }
 
-static void test_fork_child_sends_no_count(void **state)
+static void forked_child_sends_no_count(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -500,21 +500,21 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_calls_outside_return_defaults),
-        CASE(test_open_foreign_environment_returns_null),
-        CASE(test_facts_come_from_environment),
-        CASE(test_facts_invalid_become_defaults),
-        CASE(test_progress_is_sent_or_delayed),
-        CASE(test_close_sends_last_count),
-        CASE(test_latency_counts_each_request_once),
-        CASE(test_latency_failed_report_is_resent),
-        CASE(test_long_path_is_reached),
-        CASE(test_unreachable_supervisor_gives_error),
-        CASE(test_full_queue_gives_eagain),
-        CASE(test_broken_connections_raise_no_signal),
-        CASE(test_ready_waits_for_answer),
-        CASE(test_threads_report_concurrently),
-        CASE(test_fork_child_sends_no_count),
+        CASE(calls_outside_gpumux_return_defaults),
+        CASE(open_in_foreign_environment_returns_null),
+        CASE(facts_come_from_environment),
+        CASE(invalid_facts_become_defaults),
+        CASE(progress_is_sent_or_delayed),
+        CASE(close_sends_last_count),
+        CASE(latency_counts_each_request_once),
+        CASE(failed_latency_report_is_resent),
+        CASE(long_socket_path_is_reached),
+        CASE(unreachable_supervisor_gives_error),
+        CASE(full_queue_gives_eagain),
+        CASE(broken_connections_raise_no_signal),
+        CASE(ready_waits_for_answer),
+        CASE(threads_report_concurrently),
+        CASE(forked_child_sends_no_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
