@@ -112,7 +112,7 @@ static const struct option options[] = {{"socket", 0, "PATH", "where", NULL},
 static const struct command command = {.name = "test", .options = options};
 static const struct invocation invocation = {.command = &command};
 
-static void test_header(void **state)
+static void incompatible_server_header_is_refused(void **state)
 {
     (void)state;
     char text[VERSION_BYTES];
@@ -128,7 +128,7 @@ static void test_header(void **state)
     assert_non_null(strstr(e.text, "install"));
 }
 
-static void test_allowed(void **state)
+static void compatible_server_is_checked_once(void **state)
 {
     (void)state;
     char version[VERSION_BYTES], methods[256];
@@ -144,7 +144,7 @@ static void test_allowed(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void incompatible_server_gets_no_changes(void **state)
 {
     (void)state;
     char version[VERSION_BYTES], methods[256];
@@ -215,7 +215,7 @@ static int ask_in_vain(const struct invocation *in, char *ret_line, int size)
     return lines;
 }
 
-static void silence_is_told_once_with_deadline(void **state)
+static void silence_is_reported_once_with_deadline(void **state)
 {
     (void)state;
     char line[512];
@@ -228,7 +228,7 @@ static void silence_is_told_once_with_deadline(void **state)
     assert_int_equal(colons, 2); /* a time of day */
 }
 
-static void silence_is_not_told_when_quiet(void **state)
+static void quiet_command_reports_no_silence(void **state)
 {
     (void)state;
     char line[512];
@@ -237,8 +237,8 @@ static void silence_is_not_told_when_quiet(void **state)
     assert_int_equal(ask_in_vain(&quiet, line, sizeof line), 0);
 }
 
-/* What follows waits for as long as it takes: here until gpumux was silent for a second. */
-static void silence_is_told_to_followers(void **state)
+/* A follower waits without a deadline; the report comes once gpumux was silent for a second. */
+static void silence_is_reported_to_followers(void **state)
 {
     (void)state;
     struct fixture f;
@@ -264,12 +264,12 @@ static void silence_is_told_to_followers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_allowed),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(silence_is_told_once_with_deadline),
-        cmocka_unit_test(silence_is_not_told_when_quiet),
-        cmocka_unit_test(silence_is_told_to_followers),
+        cmocka_unit_test(incompatible_server_header_is_refused),
+        cmocka_unit_test(compatible_server_is_checked_once),
+        cmocka_unit_test(incompatible_server_gets_no_changes),
+        cmocka_unit_test(silence_is_reported_once_with_deadline),
+        cmocka_unit_test(quiet_command_reports_no_silence),
+        cmocka_unit_test(silence_is_reported_to_followers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

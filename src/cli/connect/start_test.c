@@ -1,5 +1,4 @@
-/* Commands that come while gpumux starts, which here is a process that has the lock, and listens
- * later or never. */
+/* Commands while gpumux starts: a process that holds the lock, and listens later or never. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -119,7 +118,7 @@ static int64_t ask(struct client *c, int expected)
     return clock_boot_ms() - since_ms;
 }
 
-static void one_that_starts_is_waited_for(void **state)
+static void command_waits_for_starting_gpumux(void **state)
 {
     struct fixture *f = *state;
     struct client c;
@@ -129,8 +128,8 @@ static void one_that_starts_is_waited_for(void **state)
     client_done(&c);
 }
 
-/* What one left that was killed is there all the time. */
-static void also_where_an_old_socket_is(void **state)
+/* A killed gpumux leaves its socket behind. */
+static void stale_socket_does_not_prevent_wait(void **state)
 {
     struct fixture *f = *state;
     struct client c;
@@ -142,7 +141,7 @@ static void also_where_an_old_socket_is(void **state)
     client_done(&c);
 }
 
-static void one_that_fails_to_start_is_not(void **state)
+static void failed_start_ends_wait(void **state)
 {
     struct fixture *f = *state;
     struct client c;
@@ -153,7 +152,7 @@ static void one_that_fails_to_start_is_not(void **state)
     client_done(&c);
 }
 
-static void where_nobody_is_the_answer_comes_at_once(void **state)
+static void absent_gpumux_fails_at_once(void **state)
 {
     struct fixture *f = *state;
     struct client c;
@@ -163,8 +162,8 @@ static void where_nobody_is_the_answer_comes_at_once(void **state)
     client_done(&c);
 }
 
-/* Without a word about where it is, while the machine has none. */
-static void the_users_own_is_found(void **state)
+/* No socket is configured, and the machine has no gpumux. */
+static void users_own_gpumux_is_found(void **state)
 {
     struct fixture *f = *state;
     struct client before, c;
@@ -188,9 +187,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(one_that_starts_is_waited_for),  TEST(also_where_an_old_socket_is),
-        TEST(one_that_fails_to_start_is_not), TEST(where_nobody_is_the_answer_comes_at_once),
-        TEST(the_users_own_is_found),
+        TEST(command_waits_for_starting_gpumux),
+        TEST(stale_socket_does_not_prevent_wait),
+        TEST(failed_start_ends_wait),
+        TEST(absent_gpumux_fails_at_once),
+        TEST(users_own_gpumux_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

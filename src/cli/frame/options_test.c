@@ -45,7 +45,7 @@ static void parse(struct line *line, const struct command *command, const char *
 
 #define PARSE(line, command, ...) parse(line, command, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_forms(void **state)
+static void options_are_parsed_in_all_forms(void **state)
 {
     (void)state;
     struct line l;
@@ -72,7 +72,7 @@ static void test_forms(void **state)
     arena_done(&l.arena);
 }
 
-static void test_empty_values(void **state)
+static void empty_option_value_is_kept(void **state)
 {
     (void)state;
     struct line l;
@@ -84,7 +84,7 @@ static void test_empty_values(void **state)
     arena_done(&l.arena);
 }
 
-static void test_stops_at_operand(void **state)
+static void parsing_stops_at_first_operand(void **state)
 {
     (void)state;
     struct line l;
@@ -103,7 +103,7 @@ static void test_stops_at_operand(void **state)
     arena_done(&l.arena);
 }
 
-static void test_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     (void)state;
     const struct {
@@ -138,7 +138,7 @@ static void check_text(const struct command *command, const char *const *words, 
     arena_done(&l.arena);
 }
 
-static void test_hints(void **state)
+static void hint_suggests_likely_correction(void **state)
 {
     (void)state;
     /* Nothing is near to a short word of which every letter is wrong. */
@@ -152,7 +152,7 @@ static void test_hints(void **state)
                "unknown option --nme, did you mean --name?");
 }
 
-static void test_help(void **state)
+static void help_option_counts_before_operand(void **state)
 {
     (void)state;
     struct line l;
@@ -169,12 +169,12 @@ static void test_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_empty_values),
-        cmocka_unit_test(test_stops_at_operand),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_hints),
-        cmocka_unit_test(test_help),
+        cmocka_unit_test(options_are_parsed_in_all_forms),
+        cmocka_unit_test(empty_option_value_is_kept),
+        cmocka_unit_test(parsing_stops_at_first_operand),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(hint_suggests_likely_correction),
+        cmocka_unit_test(help_option_counts_before_operand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 enum { TEXT_MAX = 64 << 10 };
 
-static void test_table(void **state)
+static void table_aligns_and_sanitizes_cells(void **state)
 {
     (void)state;
     static const char *const titles[] = {"ID", "NAME", "NOTE", NULL};
@@ -56,8 +56,8 @@ static void check_cut(size_t width_max, const char *wanted)
     output_table_done(&t);
 }
 
-/* Between characters, in the last column, and not where nothing of it would be left. */
-static void test_table_cut(void **state)
+/* The cut falls between characters; a column of which nothing would be left is not cut. */
+static void table_cuts_only_last_column(void **state)
 {
     (void)state;
     check_cut(0, "ID    NOTE\n1234  größer als größe\n");
@@ -77,7 +77,7 @@ static void check_bar(double fraction, size_t width, bool utf8, const char *want
     str_done(&out);
 }
 
-static void test_bar(void **state)
+static void bar_shows_fraction_in_cells(void **state)
 {
     (void)state;
     check_bar(0, 4, false, "----");
@@ -91,7 +91,7 @@ static void test_bar(void **state)
     check_bar(0.0 / 0.0, 2, true, "░░");
 }
 
-static void test_durations(void **state)
+static void quantities_are_shown_with_units(void **state)
 {
     (void)state;
     char text[SHOW_TEXT_MAX];
@@ -125,7 +125,7 @@ static void check_slo(const char *slo, const char *wanted)
     json_decref(parsed);
 }
 
-static void test_slo(void **state)
+static void slo_is_shown_in_words(void **state)
 {
     (void)state;
     check_slo("{\"percentile\": 99, \"latency\": \"50ms\"}", "p99 below 50 ms");
@@ -144,8 +144,8 @@ static void check_ran(const char *stopped, const char *ended, const char *wanted
     json_decref(w);
 }
 
-/* It runs while its attempt does, not while it waits for another one or for its end to be told. */
-static void test_run_time(void **state)
+/* The waits for another attempt and for the report of the end do not count. */
+static void run_time_ends_with_attempt(void **state)
 {
     (void)state;
     check_ran(NULL, NULL, "8s");
@@ -154,7 +154,7 @@ static void test_run_time(void **state)
     check_ran(NULL, "1970-01-01T00:00:07Z", "6s"); /* an attempt's own, or an older control */
 }
 
-static void test_yaml(void **state)
+static void yaml_quotes_ambiguous_strings(void **state)
 {
     (void)state;
     json_t *value = json_loads("{\"id\": 1, \"name\": \"x\", \"none\": null, \"on\": \"yes\", "
@@ -202,7 +202,7 @@ static size_t count_lines(const char *text, size_t width_max)
     return lines;
 }
 
-static void test_frame(void **state)
+static void frame_fits_any_screen(void **state)
 {
     (void)state;
     json_t *nodes = json_loads(
@@ -285,8 +285,8 @@ static void check_rows(const struct str *out, size_t devices, size_t workloads, 
     assert_true(!others || strstr(str_text(out), others));
 }
 
-/* Of few lines workloads have half, and devices what workloads leave. */
-static void test_frame_of_many(void **state)
+/* Workloads get half of few lines, and devices the lines that workloads leave. */
+static void crowded_frame_divides_lines(void **state)
 {
     (void)state;
     json_t *devices = json_array(), *workloads = json_array();
@@ -321,8 +321,8 @@ static void test_frame_of_many(void **state)
     json_decref(nodes);
 }
 
-/* A device that takes nothing says so on any screen; what is suspended has no speed. */
-static void test_frame_of_trouble(void **state)
+/* A screen of any width shows the marks; a suspended workload has no speed. */
+static void frame_marks_unavailable_devices(void **state)
 {
     (void)state;
     json_t *nodes =
@@ -357,11 +357,16 @@ static void test_frame_of_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),         cmocka_unit_test(test_table_cut),
-        cmocka_unit_test(test_bar),           cmocka_unit_test(test_durations),
-        cmocka_unit_test(test_slo),           cmocka_unit_test(test_run_time),
-        cmocka_unit_test(test_yaml),          cmocka_unit_test(test_frame),
-        cmocka_unit_test(test_frame_of_many), cmocka_unit_test(test_frame_of_trouble),
+        cmocka_unit_test(table_aligns_and_sanitizes_cells),
+        cmocka_unit_test(table_cuts_only_last_column),
+        cmocka_unit_test(bar_shows_fraction_in_cells),
+        cmocka_unit_test(quantities_are_shown_with_units),
+        cmocka_unit_test(slo_is_shown_in_words),
+        cmocka_unit_test(run_time_ends_with_attempt),
+        cmocka_unit_test(yaml_quotes_ambiguous_strings),
+        cmocka_unit_test(frame_fits_any_screen),
+        cmocka_unit_test(crowded_frame_divides_lines),
+        cmocka_unit_test(frame_marks_unavailable_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void make(struct made *m, const char *file, const char *const *words)
 
 #define MAKE(m, file, ...) make(m, file, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_flags(void **state)
+static void flags_describe_workload(void **state)
 {
     (void)state;
     struct made m;
@@ -70,7 +70,7 @@ static void test_flags(void **state)
     arena_done(&m.arena);
 }
 
-static void test_file(void **state)
+static void flags_override_file_of_one_workload(void **state)
 {
     (void)state;
     struct made m;
@@ -100,7 +100,7 @@ static void test_file(void **state)
     arena_done(&m.arena);
 }
 
-static void test_environment(void **state)
+static void draft_exports_chosen_environment(void **state)
 {
     (void)state;
     struct made m;
@@ -133,7 +133,7 @@ static void test_environment(void **state)
     arena_done(&m.arena);
 }
 
-static void test_refused(void **state)
+static void invalid_flags_are_refused(void **state)
 {
     (void)state;
     const struct {
@@ -161,10 +161,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(flags_describe_workload),
+        cmocka_unit_test(flags_override_file_of_one_workload),
+        cmocka_unit_test(draft_exports_chosen_environment),
+        cmocka_unit_test(invalid_flags_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

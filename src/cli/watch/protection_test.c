@@ -8,7 +8,7 @@
 
 enum { TEXT_MAX = 64 << 10 };
 
-/* What is said of these counters, below the account, which is always there. */
+/* Expects this text about the counters, below the account, which is always printed. */
 static void expect(const char *counters, const char *wanted)
 {
     static const char account[] = "Holds        0 B by its own account, at most 0 B so far, 0 B "
@@ -25,7 +25,7 @@ static void expect(const char *counters, const char *wanted)
     json_decref(protection);
 }
 
-static void test_held(void **state)
+static void hold_times_name_their_cause(void **state)
 {
     (void)state;
     expect("{\"held_gate_ns\": 4960000000, \"passes_gate\": 9}",
@@ -38,7 +38,7 @@ static void test_held(void **state)
     expect("{\"held_gate_ns\": 2000000}", "Held         2 ms for a busy service\n");
 }
 
-static void test_one_is_not_many(void **state)
+static void counts_use_singular_and_plural(void **state)
 {
     (void)state;
     expect("{\"allocations\": 1, \"held_peak\": 1024, \"out_of_memory\": 1}",
@@ -50,7 +50,7 @@ static void test_one_is_not_many(void **state)
     expect("{\"launches_kernel\": 1, \"launches_graph\": 2}", "Launches     1 kernel, 2 graphs\n");
 }
 
-static void test_nothing_of_what_is_not_protected(void **state)
+static void missing_protection_prints_nothing(void **state)
 {
     struct str out;
     (void)state;
@@ -63,9 +63,9 @@ static void test_nothing_of_what_is_not_protected(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_one_is_not_many),
-        cmocka_unit_test(test_nothing_of_what_is_not_protected),
+        cmocka_unit_test(hold_times_name_their_cause),
+        cmocka_unit_test(counts_use_singular_and_plural),
+        cmocka_unit_test(missing_protection_prints_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
