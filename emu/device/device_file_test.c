@@ -12,7 +12,7 @@
 #include "emu/device/uuid.h"
 #include "emu/device/visible.h"
 
-static void specifications_are_understood(void **state)
+static void device_specifications_are_parsed(void **state)
 {
     (void)state;
     const struct {
@@ -49,7 +49,7 @@ static void note(void *argument, unsigned index)
     seen->indices[seen->count++] = index;
 }
 
-static void visible_devices_are_chosen_as_by_the_driver(void **state)
+static void visible_devices_match_driver_rules(void **state)
 {
     (void)state;
     char path[] = "/tmp/gpumux-emu-file.XXXXXX", uuid[UUID_TEXT_MAX], list[UUID_TEXT_MAX + 8];
@@ -99,7 +99,7 @@ static void visible_devices_are_chosen_as_by_the_driver(void **state)
     unlink(path);
 }
 
-static void other_files_are_refused(void **state)
+static void invalid_device_files_are_refused(void **state)
 {
     (void)state;
     char path[] = "/tmp/gpumux-emu-file.XXXXXX";
@@ -118,7 +118,7 @@ static void other_files_are_refused(void **state)
     assert_int_equal(mapping_open(NULL, path, &mapping), -ERR_NOT_FOUND);
 }
 
-static void options_come_from_the_environment(void **state)
+static void device_options_come_from_environment(void **state)
 {
     (void)state;
     struct emu_device_options options;
@@ -155,10 +155,10 @@ static void options_come_from_the_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(specifications_are_understood),
-        cmocka_unit_test(visible_devices_are_chosen_as_by_the_driver),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(options_come_from_the_environment),
+        cmocka_unit_test(device_specifications_are_parsed),
+        cmocka_unit_test(visible_devices_match_driver_rules),
+        cmocka_unit_test(invalid_device_files_are_refused),
+        cmocka_unit_test(device_options_come_from_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

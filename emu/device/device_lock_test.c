@@ -77,7 +77,7 @@ static pid_t start(void (*work)(struct fixture *), struct fixture *fixture)
     return pid;
 }
 
-static void hold_and_give_back(struct fixture *fixture)
+static void hold_and_release(struct fixture *fixture)
 {
     device_lock(&fixture->device); /* once before, so that its functions are bound */
     device_unlock(&fixture->device);
@@ -119,7 +119,7 @@ static bool has_ended(pid_t pid)
 
 /* Single-steps the holder until the lock is free, takes the lock, and kills the holder before it
  * has woken a waiter. Returns false if tracing is not allowed. */
-static bool take_from_a_dying_holder(struct fixture *fixture, pid_t holder)
+static bool take_from_dying_holder(struct fixture *fixture, pid_t holder)
 {
     int status, taken = -1;
     bool is_traced = ptrace(PTRACE_SEIZE, holder, NULL, NULL) == 0 &&
@@ -140,18 +140,18 @@ static bool take_from_a_dying_holder(struct fixture *fixture, pid_t holder)
     return is_traced;
 }
 
-static void a_lock_given_back_by_a_dying_process_is_found_free(void **state)
+static void lock_of_dying_process_is_freed(void **state)
 {
     struct fixture *fixture = *state;
     struct stage *stage = fixture->stage;
     int64_t start_ms = now_ms();
-    pid_t holder = start(hold_and_give_back, fixture);
+    pid_t holder = start(hold_and_release, fixture);
     while (!stage->is_held)
         assert_true(now_ms() - start_ms < WAIT_MS_MAX);
     pid_t waiter = start(wait_for_the_lock, fixture);
     while (!stage->waits || !is_asleep(waiter))
         assert_true(now_ms() - start_ms < WAIT_MS_MAX);
-    bool is_taken = take_from_a_dying_holder(fixture, holder);
+    bool is_taken = take_from_dying_holder(fixture, holder);
     if (is_taken)
         device_unlock(&fixture->device);
     while (!has_ended(waiter)) {
@@ -168,7 +168,7 @@ static void a_lock_given_back_by_a_dying_process_is_found_free(void **state)
     }
 }
 
-static void an_alarm_that_was_not_sounded_is_noticed(void **state)
+static void sleep_ends_without_alarm(void **state)
 {
     struct fixture *fixture = *state;
     const struct mapping *mapping = &fixture->mapping;
@@ -182,8 +182,8 @@ static void an_alarm_that_was_not_sounded_is_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lock_given_back_by_a_dying_process_is_found_free),
-        cmocka_unit_test(an_alarm_that_was_not_sounded_is_noticed),
+        cmocka_unit_test(lock_of_dying_process_is_freed),
+        cmocka_unit_test(sleep_ends_without_alarm),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

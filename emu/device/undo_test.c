@@ -23,7 +23,7 @@ static struct shared *make_shared(void)
     return shared;
 }
 
-static void what_was_not_committed_is_undone(void **state)
+static void uncommitted_changes_are_rolled_back(void **state)
 {
     (void)state;
     struct shared *shared = make_shared();
@@ -49,7 +49,7 @@ static void what_was_not_committed_is_undone(void **state)
     free(shared);
 }
 
-static void a_roll_back_may_be_done_again(void **state)
+static void interrupted_rollback_can_be_repeated(void **state)
 {
     (void)state;
     struct shared *shared = make_shared();
@@ -69,8 +69,8 @@ static void a_roll_back_may_be_done_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_not_committed_is_undone),
-        cmocka_unit_test(a_roll_back_may_be_done_again),
+        cmocka_unit_test(uncommitted_changes_are_rolled_back),
+        cmocka_unit_test(interrupted_rollback_can_be_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
