@@ -97,14 +97,14 @@ static void expect_times(double speed, int shared, unsigned sm_permille, float m
              (double)min_ms, (double)max_ms);
 }
 
-static void time_sliced_clients_take_twice_as_long(void **state)
+static void time_slicing_doubles_client_runtime(void **state)
 {
     (void)state;
     /* 100 turns of 2 ms each, and 0.15 ms between two. */
     expect_times(0.25, 0, 200, 392, 402.01f + 30);
 }
 
-static void shared_clients_with_small_kernels_do_not_slow_each_other(void **state)
+static void sharing_does_not_slow_small_kernels(void **state)
 {
     (void)state;
     expect_times(0.25, 1, 400, 199.99f, 204);
@@ -211,7 +211,7 @@ static void check_device(void)
     assert_int_equal(status, 0);
 }
 
-static void a_killed_client_leaves_nothing_behind(void **state)
+static void killed_client_leaves_nothing_behind(void **state)
 {
     (void)state;
     struct rng rng;
@@ -241,7 +241,7 @@ static void a_killed_client_leaves_nothing_behind(void **state)
         print_message("skipped: kills at every instruction: ptrace is not allowed here\n");
 }
 
-static void as_many_clients_as_there_are_slots(void **state)
+static void clients_beyond_slots_are_refused(void **state)
 {
     (void)state;
     enum { MANY = 300, SLOTS = 256 };
@@ -298,7 +298,7 @@ static int start_idle(struct report *report, pid_t *ret_child)
     return report->go;
 }
 
-static void contexts_take_what_the_file_says(void **state)
+static void contexts_use_configured_memory(void **state)
 {
     (void)state;
     struct report *report =
@@ -324,11 +324,11 @@ static void contexts_take_what_the_file_says(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_sliced_clients_take_twice_as_long),
-        cmocka_unit_test(shared_clients_with_small_kernels_do_not_slow_each_other),
-        cmocka_unit_test(a_killed_client_leaves_nothing_behind),
-        cmocka_unit_test(as_many_clients_as_there_are_slots),
-        cmocka_unit_test(contexts_take_what_the_file_says),
+        cmocka_unit_test(time_slicing_doubles_client_runtime),
+        cmocka_unit_test(sharing_does_not_slow_small_kernels),
+        cmocka_unit_test(killed_client_leaves_nothing_behind),
+        cmocka_unit_test(clients_beyond_slots_are_refused),
+        cmocka_unit_test(contexts_use_configured_memory),
     };
     if (argc > 1)
         kill_count = (unsigned)strtoul(argv[1], NULL, 10);

@@ -37,7 +37,7 @@ static bool too_late(void *start)
     return api.cuEventQuery(start) == CUDA_SUCCESS;
 }
 
-static void devices_are_what_the_file_says(void **state)
+static void devices_match_device_file(void **state)
 {
     (void)state;
     int count, value;
@@ -55,7 +55,7 @@ static void devices_are_what_the_file_says(void **state)
     assert_int_equal(api.cuDeviceGetName(name, sizeof(name), 2), CUDA_ERROR_INVALID_DEVICE);
 }
 
-static void ten_kernels_of_3_ms_take_30_ms(void **state)
+static void serial_kernel_durations_add_up(void **state)
 {
     (void)state;
     void *start, *end;
@@ -106,7 +106,7 @@ static void small_kernels_in_two_streams_overlap(void **state)
     api.cuStreamDestroy_v2(gate);
 }
 
-static void the_legacy_stream_waits_for_blocking_ones(void **state)
+static void legacy_stream_waits_for_blocking_streams(void **state)
 {
     (void)state;
     void *stream, *start, *end;
@@ -129,7 +129,7 @@ static void the_legacy_stream_waits_for_blocking_ones(void **state)
     api.cuStreamDestroy_v2(stream);
 }
 
-static void more_launches_than_the_queue_holds_all_run(void **state)
+static void launches_beyond_queue_size_all_run(void **state)
 {
     (void)state;
     void *start, *end;
@@ -145,7 +145,7 @@ static void more_launches_than_the_queue_holds_all_run(void **state)
     api.cuEventDestroy_v2(end);
 }
 
-static void memory_is_accounted_and_bounded(void **state)
+static void device_memory_is_accounted_and_bounded(void **state)
 {
     (void)state;
     size_t before, now, total;
@@ -164,7 +164,7 @@ static void memory_is_accounted_and_bounded(void **state)
     assert_int_equal(now, before);
 }
 
-static void freed_in_a_stream_comes_back_in_its_order(void **state)
+static void async_free_follows_stream_order(void **state)
 {
     (void)state;
     size_t before, now, total;
@@ -183,7 +183,7 @@ static void freed_in_a_stream_comes_back_in_its_order(void **state)
     assert_int_equal(now, before);
 }
 
-static void bytes_come_back_as_they_went(void **state)
+static void copied_bytes_return_unchanged(void **state)
 {
     (void)state;
     enum { BYTES = 1 << 20 };
@@ -211,7 +211,7 @@ static void bytes_come_back_as_they_went(void **state)
     api.cuMemFree_v2(b);
 }
 
-static void streams_are_bounded(void **state)
+static void streams_beyond_limit_are_refused(void **state)
 {
     (void)state;
     void *streams[64];
@@ -226,7 +226,7 @@ static void streams_are_bounded(void **state)
     assert_int_equal(api.cuStreamDestroy_v2(streams[0]), CUDA_SUCCESS);
 }
 
-static void symbols_are_found_by_name_and_version(void **state)
+static void symbols_depend_on_name_and_version(void **state)
 {
     (void)state;
     void *address, *other;
@@ -257,7 +257,7 @@ static void symbols_are_found_by_name_and_version(void **state)
     assert_string_equal(name, "CUDA_ERROR_OUT_OF_MEMORY");
 }
 
-static void what_is_not_ptx_is_refused(void **state)
+static void invalid_modules_are_refused(void **state)
 {
     (void)state;
     void *module, *function;
@@ -281,7 +281,7 @@ static void what_is_not_ptx_is_refused(void **state)
     assert_int_equal(api.cuModuleUnload(module), CUDA_SUCCESS);
 }
 
-static void a_forked_child_has_no_driver(void **state)
+static void forked_child_has_no_driver(void **state)
 {
     (void)state;
     pid_t child = fork();
@@ -298,7 +298,7 @@ static void a_forked_child_has_no_driver(void **state)
     assert_int_equal(api.cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
-static void nvml_sees_the_client_and_its_memory(void **state)
+static void nvml_shows_client_and_memory(void **state)
 {
     (void)state;
     unsigned count = 8;
@@ -328,7 +328,7 @@ static void nvml_sees_the_client_and_its_memory(void **state)
     assert_int_equal(api.cuMemFree_v2(a), CUDA_SUCCESS);
 }
 
-static void gpm_gives_the_activity_between_two_samples(void **state)
+static void gpm_reports_activity_between_samples(void **state)
 {
     (void)state;
     void *device, *samples[2];
@@ -366,7 +366,7 @@ static void gpm_gives_the_activity_between_two_samples(void **state)
     assert_int_equal(api.cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
-static void gpm_counts_copies_over_the_bus(void **state)
+static void gpm_counts_copies_over_bus(void **state)
 {
     (void)state;
     enum { METRICS = 2, BYTES = 8 << 20 };
@@ -421,7 +421,7 @@ static void *launch_many(void *argument)
     return NULL;
 }
 
-static void threads_may_share_a_stream(void **state)
+static void threads_can_share_stream(void **state)
 {
     (void)state;
     enum { THREADS = 4 };
@@ -443,7 +443,7 @@ static void threads_may_share_a_stream(void **state)
     assert_int_equal(api.cuStreamDestroy_v2(stream), CUDA_SUCCESS);
 }
 
-static void a_context_takes_its_memory_with_it(void **state)
+static void destroyed_context_frees_memory(void **state)
 {
     (void)state;
     void *context, *primary;
@@ -462,7 +462,7 @@ static void a_context_takes_its_memory_with_it(void **state)
     assert_int_equal(api.cuCtxSetCurrent(primary), CUDA_SUCCESS);
 }
 
-static void a_stream_waits_for_an_event_of_another_device(void **state)
+static void stream_waits_for_other_devices_event(void **state)
 {
     (void)state;
     void *primary, *other, *stream, *event, *done;
@@ -497,7 +497,7 @@ static void *use_own_stream(void *context)
 }
 
 /* There are far more threads than a client may have streams. */
-static void a_thread_takes_its_own_stream_with_it(void **state)
+static void ended_thread_frees_own_stream(void **state)
 {
     enum { THREADS = 200 };
     (void)state;
@@ -515,25 +515,25 @@ static void a_thread_takes_its_own_stream_with_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_what_the_file_says),
-        cmocka_unit_test(ten_kernels_of_3_ms_take_30_ms),
+        cmocka_unit_test(devices_match_device_file),
+        cmocka_unit_test(serial_kernel_durations_add_up),
         cmocka_unit_test(small_kernels_in_two_streams_overlap),
-        cmocka_unit_test(the_legacy_stream_waits_for_blocking_ones),
-        cmocka_unit_test(more_launches_than_the_queue_holds_all_run),
-        cmocka_unit_test(memory_is_accounted_and_bounded),
-        cmocka_unit_test(freed_in_a_stream_comes_back_in_its_order),
-        cmocka_unit_test(bytes_come_back_as_they_went),
-        cmocka_unit_test(streams_are_bounded),
-        cmocka_unit_test(symbols_are_found_by_name_and_version),
-        cmocka_unit_test(what_is_not_ptx_is_refused),
-        cmocka_unit_test(a_forked_child_has_no_driver),
-        cmocka_unit_test(nvml_sees_the_client_and_its_memory),
-        cmocka_unit_test(gpm_gives_the_activity_between_two_samples),
-        cmocka_unit_test(gpm_counts_copies_over_the_bus),
-        cmocka_unit_test(threads_may_share_a_stream),
-        cmocka_unit_test(a_context_takes_its_memory_with_it),
-        cmocka_unit_test(a_stream_waits_for_an_event_of_another_device),
-        cmocka_unit_test(a_thread_takes_its_own_stream_with_it),
+        cmocka_unit_test(legacy_stream_waits_for_blocking_streams),
+        cmocka_unit_test(launches_beyond_queue_size_all_run),
+        cmocka_unit_test(device_memory_is_accounted_and_bounded),
+        cmocka_unit_test(async_free_follows_stream_order),
+        cmocka_unit_test(copied_bytes_return_unchanged),
+        cmocka_unit_test(streams_beyond_limit_are_refused),
+        cmocka_unit_test(symbols_depend_on_name_and_version),
+        cmocka_unit_test(invalid_modules_are_refused),
+        cmocka_unit_test(forked_child_has_no_driver),
+        cmocka_unit_test(nvml_shows_client_and_memory),
+        cmocka_unit_test(gpm_reports_activity_between_samples),
+        cmocka_unit_test(gpm_counts_copies_over_bus),
+        cmocka_unit_test(threads_can_share_stream),
+        cmocka_unit_test(destroyed_context_frees_memory),
+        cmocka_unit_test(stream_waits_for_other_devices_event),
+        cmocka_unit_test(ended_thread_frees_own_stream),
     };
     driver_api_make_devices("H200:24g,T4", 0.5, 0);
     driver_api_load(&api);

@@ -73,7 +73,7 @@ static uint64_t uncorrected(int counter)
     return count;
 }
 
-static void an_ecc_error_in_one_clients_memory_ends_that_client(void **state)
+static void contained_ecc_error_ends_one_client(void **state)
 {
     (void)state;
     char pid[32];
@@ -103,7 +103,7 @@ static void an_ecc_error_in_one_clients_memory_ends_that_client(void **state)
     assert_int_equal(remapped, 1);
 }
 
-static void an_uncontained_ecc_error_ends_all(void **state)
+static void uncontained_ecc_error_ends_all_clients(void **state)
 {
     (void)state;
     struct party_client a = start(), b = start();
@@ -119,7 +119,7 @@ static void an_uncontained_ecc_error_ends_all(void **state)
     party_end(&b, SIGKILL);
 }
 
-static void a_lost_device_answers_so_until_it_is_reset(void **state)
+static void lost_device_fails_until_reset(void **state)
 {
     (void)state;
     nvmlMemory_t memory;
@@ -150,7 +150,7 @@ static void a_lost_device_answers_so_until_it_is_reset(void **state)
     party_end(&client, SIGKILL);
 }
 
-static void any_xid_can_be_reported(void **state)
+static void injected_xids_are_reported(void **state)
 {
     (void)state;
     struct party_client client = start();
@@ -215,7 +215,7 @@ static double kernel_ms(void)
     return least_ms;
 }
 
-static void lower_clocks_are_seen_and_felt(void **state)
+static void clock_throttling_slows_kernels_visibly(void **state)
 {
     (void)state;
     unsigned long long reasons;
@@ -242,7 +242,7 @@ static void lower_clocks_are_seen_and_felt(void **state)
     assert_true(kernel_ms() < 1.1 * full_ms);
 }
 
-static void what_is_no_fault_is_refused(void **state)
+static void invalid_faults_are_refused(void **state)
 {
     (void)state;
     static const char *const wrong[][4] = {
@@ -264,12 +264,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(an_ecc_error_in_one_clients_memory_ends_that_client),
-        TEST(an_uncontained_ecc_error_ends_all),
-        TEST(a_lost_device_answers_so_until_it_is_reset),
-        TEST(any_xid_can_be_reported),
-        TEST(lower_clocks_are_seen_and_felt),
-        TEST(what_is_no_fault_is_refused),
+        TEST(contained_ecc_error_ends_one_client),    TEST(uncontained_ecc_error_ends_all_clients),
+        TEST(lost_device_fails_until_reset),          TEST(injected_xids_are_reported),
+        TEST(clock_throttling_slows_kernels_visibly), TEST(invalid_faults_are_refused),
 #undef TEST
     };
     driver_api_load(&api);

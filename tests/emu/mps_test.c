@@ -64,7 +64,7 @@ static void expect_of_server(const char *word, const char *rest, const char *ans
     expect(command, answer);
 }
 
-static void commands_are_answered_as_by_the_real_daemon(void **state)
+static void daemon_answers_match_real_daemon(void **state)
 {
     (void)state;
     char output[256];
@@ -107,7 +107,7 @@ static void commands_are_answered_as_by_the_real_daemon(void **state)
     PARTY_WAIT(party_server() == 0);
 }
 
-static void clients_join_on_the_terms_of_server_and_environment(void **state)
+static void client_limits_combine_server_and_environment(void **state)
 {
     (void)state;
     char pid[32], output[4096];
@@ -143,7 +143,7 @@ static void clients_join_on_the_terms_of_server_and_environment(void **state)
     PARTY_WAIT(party_control("ps", output, sizeof(output)) == 0 && output[0] == '\0');
 }
 
-static void a_server_has_48_clients_at_most(void **state)
+static void clients_beyond_48_are_refused(void **state)
 {
     (void)state;
     enum { CLIENTS = 50, CLIENTS_MAX = 48, IDLE_US = 100000 };
@@ -178,7 +178,7 @@ static struct pair start_pair(void)
     return pair;
 }
 
-static void an_illegal_address_ends_every_client_of_the_server(void **state)
+static void illegal_address_ends_all_mps_clients(void **state)
 {
     (void)state;
     start_daemon();
@@ -206,7 +206,7 @@ static void an_illegal_address_ends_every_client_of_the_server(void **state)
     party_end(&pair.neighbour, SIGKILL);
 }
 
-static void without_mps_it_ends_its_own_client(void **state)
+static void illegal_address_without_mps_spares_neighbours(void **state)
 {
     (void)state;
     struct pair pair = start_pair();
@@ -238,7 +238,7 @@ static void end_one_and_expect(unsigned kernels, unsigned kernel_us, int signal_
     PARTY_WAIT(party_control("ps", output, sizeof(output)) == 0 && output[0] == '\0');
 }
 
-static void a_client_killed_with_much_work_takes_its_neighbours_along(void **state)
+static void kill_with_deep_queue_ends_neighbours(void **state)
 {
     (void)state;
     start_daemon();
@@ -248,7 +248,7 @@ static void a_client_killed_with_much_work_takes_its_neighbours_along(void **sta
     end_one_and_expect(50, DEEP_US, SIGTERM, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static void terminate_client_makes_the_kill_harmless(void **state)
+static void terminate_client_makes_kill_harmless(void **state)
 {
     (void)state;
     start_daemon();
@@ -265,7 +265,7 @@ static void terminate_client_makes_the_kill_harmless(void **state)
     party_end(&pair.neighbour, SIGKILL);
 }
 
-static void a_server_that_dies_loses_its_clients(void **state)
+static void crashed_server_loses_clients(void **state)
 {
     (void)state;
     start_daemon();
@@ -286,7 +286,7 @@ static void a_server_that_dies_loses_its_clients(void **state)
     party_end(&pair.neighbour, SIGKILL);
 }
 
-static void a_daemon_that_dies_takes_its_server_along(void **state)
+static void crashed_daemon_ends_server(void **state)
 {
     (void)state;
     char output[256];
@@ -308,7 +308,7 @@ static void a_daemon_that_dies_takes_its_server_along(void **state)
     party_end(&pair.neighbour, SIGKILL);
 }
 
-static void a_daemon_that_hangs_answers_nobody(void **state)
+static void hanging_daemon_delays_new_clients(void **state)
 {
     (void)state;
     start_daemon();
@@ -356,7 +356,7 @@ static int64_t cpu_ms(pid_t pid)
 }
 
 /* A client that the daemon cannot accept waits, and costs the daemon no time. */
-static void a_daemon_without_descriptors_rests(void **state)
+static void daemon_without_descriptors_stays_idle(void **state)
 {
     /* Enough for poll, whose limit is the number of polled descriptors, but not for a client. */
     enum { REST_MS = 300, FILES = 3 };
@@ -378,7 +378,7 @@ static void a_daemon_without_descriptors_rests(void **state)
     party_end(&client, SIGKILL);
 }
 
-static void quit_waits_for_clients_as_long_as_it_is_told(void **state)
+static void quit_waits_for_clients_until_timeout(void **state)
 {
     (void)state;
     char output[256];
@@ -396,7 +396,7 @@ static void quit_waits_for_clients_as_long_as_it_is_told(void **state)
     expect("quit", "");
 }
 
-static void users_take_turns_or_share(void **state)
+static void users_alternate_unless_multiuser_server_runs(void **state)
 {
     (void)state;
     enum { NOBODY = 65534 };
@@ -437,19 +437,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(commands_are_answered_as_by_the_real_daemon),
-        TEST(clients_join_on_the_terms_of_server_and_environment),
-        TEST(a_server_has_48_clients_at_most),
-        TEST(an_illegal_address_ends_every_client_of_the_server),
-        TEST(without_mps_it_ends_its_own_client),
-        TEST(a_client_killed_with_much_work_takes_its_neighbours_along),
-        TEST(terminate_client_makes_the_kill_harmless),
-        TEST(a_server_that_dies_loses_its_clients),
-        TEST(a_daemon_that_dies_takes_its_server_along),
-        TEST(a_daemon_that_hangs_answers_nobody),
-        TEST(a_daemon_without_descriptors_rests),
-        TEST(quit_waits_for_clients_as_long_as_it_is_told),
-        TEST(users_take_turns_or_share),
+        TEST(daemon_answers_match_real_daemon),
+        TEST(client_limits_combine_server_and_environment),
+        TEST(clients_beyond_48_are_refused),
+        TEST(illegal_address_ends_all_mps_clients),
+        TEST(illegal_address_without_mps_spares_neighbours),
+        TEST(kill_with_deep_queue_ends_neighbours),
+        TEST(terminate_client_makes_kill_harmless),
+        TEST(crashed_server_loses_clients),
+        TEST(crashed_daemon_ends_server),
+        TEST(hanging_daemon_delays_new_clients),
+        TEST(daemon_without_descriptors_stays_idle),
+        TEST(quit_waits_for_clients_until_timeout),
+        TEST(users_alternate_unless_multiuser_server_runs),
 #undef TEST
     };
     driver_api_load(&api);
