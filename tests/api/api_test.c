@@ -245,7 +245,7 @@ static int tear_down(void **state)
 
 /* ---- the walk ---- */
 
-static void the_daemon_is_ready(void **state)
+static void daemon_becomes_ready(void **state)
 {
     struct fixture *f = *state;
     int64_t end_ms = clock_boot_ms() + WAIT_MS;
@@ -265,7 +265,7 @@ static void the_daemon_is_ready(void **state)
     wait_until(f, "/v1/nodes", "\"state\":\"init\"", false);
 }
 
-static void gpumux_itself(void **state)
+static void health_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     GET(200, "/healthz");
@@ -278,7 +278,7 @@ static void gpumux_itself(void **state)
     GET(400, "/v1/version?x=1");
 }
 
-static void nodes(void **state)
+static void node_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     GET(200, "/v1/nodes");
@@ -299,7 +299,7 @@ static void nodes(void **state)
     deny(f, "POST", "/v1/nodes/box/undrain", NULL);
 }
 
-static void tokens(void **state)
+static void token_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     const char *made = POST(201, "/v1/tokens", "{\"role\":\"user\",\"account\":\"ada\"}");
@@ -349,7 +349,7 @@ static const char *join_body(const char *token, const char *name, const char *cs
     return str_text(out);
 }
 
-static void joining(void **state)
+static void join_route_matches_document(void **state)
 {
     struct fixture *f = *state;
     struct str key, csr, body;
@@ -380,8 +380,8 @@ static void joining(void **state)
     str_done(&body);
 }
 
-/* Taken out of use and put back; in the end every device is as it was. */
-static void devices(void **state)
+/* Disables and enables a device; at the end every device is in service again. */
+static void device_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     char uuid[48], path[128];
@@ -404,7 +404,7 @@ static void devices(void **state)
     wait_until(f, "/v1/nodes", "\"state\":\"init\"", false);
 }
 
-static void submitting(void **state)
+static void submission_answers_match_document(void **state)
 {
     struct fixture *f = *state;
     POST(201, "/v1/workloads", SPEC("sleeper", "\"command\":[\"sleep\",\"600\"]"));
@@ -437,7 +437,7 @@ static void submitting(void **state)
     deny(f, "POST", "/v1/workloads", SPEC("x", "\"command\":[\"true\"],\"user\":\"root\""));
 }
 
-static void reading(void **state)
+static void workload_reads_match_document(void **state)
 {
     struct fixture *f = *state;
     const char *list = GET(200, "/v1/workloads?limit=2");
@@ -456,7 +456,7 @@ static void reading(void **state)
     GET(409, "/v1/workloads/pair");
 }
 
-static void signals_and_input(void **state)
+static void signal_and_input_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     POST(204, "/v1/workloads/sleeper/signal", "{\"signal\":\"SIGCONT\"}");
@@ -482,7 +482,7 @@ static void signals_and_input(void **state)
     POST(204, "/v1/workloads/reader/input?offset=6&end=1", NULL);
 }
 
-static void output(void **state)
+static void log_route_matches_document(void **state)
 {
     struct fixture *f = *state;
     const char *text = GET(200, "/v1/workloads/reader/logs?follow=1");
@@ -495,7 +495,7 @@ static void output(void **state)
     GET(409, "/v1/workloads/waits/logs");
 }
 
-/* One that has memory on a device of its own, and so can be suspended. */
+/* Submits a task with memory on a device of its own, which can be suspended. */
 static void submit_mover(struct fixture *f)
 {
     char spec[1024];
@@ -508,7 +508,7 @@ static void submit_mover(struct fixture *f)
     wait_until(f, "/v1/workloads/mover", "\"samples_per_s\":null", false);
 }
 
-static void suspending_and_resuming(void **state)
+static void suspend_and_resume_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     static const char *const words[] = {"suspend", "resume"};
@@ -530,7 +530,7 @@ static void suspending_and_resuming(void **state)
     POST(202, "/v1/workloads/mover/cancel", "{\"grace\":\"0s\"}");
 }
 
-static void explaining(void **state)
+static void explain_route_matches_document(void **state)
 {
     struct fixture *f = *state;
     GET(200, "/v1/workloads/sleeper/explain");
@@ -541,7 +541,7 @@ static void explaining(void **state)
     GET(409, "/v1/workloads/once/explain");
 }
 
-static void requeueing_and_cancelling(void **state)
+static void requeue_and_cancel_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     POST(202, "/v1/workloads/sleeper/requeue", NULL);
@@ -582,7 +582,7 @@ static void check_stream(struct fixture *f, const struct str *text)
     str_done(&page);
 }
 
-static void events(void **state)
+static void event_routes_match_document(void **state)
 {
     struct fixture *f = *state;
     GET(200, "/v1/events?limit=5");
@@ -614,7 +614,7 @@ static void events(void **state)
 }
 
 /* Each drain is a commit and an event; the oldest are deleted after many of them. */
-static void forgotten_events(void **state)
+static void deleted_events_answer_gone(void **state)
 {
     struct fixture *f = *state;
     int64_t end_ms = clock_boot_ms() + WAIT_MS;
@@ -661,7 +661,7 @@ static void expect_refused(struct fixture *f, const char *method, const char *pa
     judge(f, &q, 503, type, body + 4, strlen(body + 4));
 }
 
-static void too_many_connections(void **state)
+static void every_route_refuses_excess_connections(void **state)
 {
     struct fixture *f = *state;
     int open_fds[CONNECTIONS_MAX];
@@ -680,7 +680,7 @@ static void too_many_connections(void **state)
         close(open_fds[i]);
 }
 
-static void everything_was_provoked(void **state)
+static void every_documented_answer_was_provoked(void **state)
 {
     struct fixture *f = *state;
     struct str unseen;
@@ -699,23 +699,23 @@ static void everything_was_provoked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_daemon_is_ready),
-        cmocka_unit_test(gpumux_itself),
-        cmocka_unit_test(nodes),
-        cmocka_unit_test(tokens),
-        cmocka_unit_test(joining),
-        cmocka_unit_test(devices),
-        cmocka_unit_test(submitting),
-        cmocka_unit_test(reading),
-        cmocka_unit_test(signals_and_input),
-        cmocka_unit_test(output),
-        cmocka_unit_test(suspending_and_resuming),
-        cmocka_unit_test(explaining),
-        cmocka_unit_test(requeueing_and_cancelling),
-        cmocka_unit_test(events),
-        cmocka_unit_test(forgotten_events),
-        cmocka_unit_test(too_many_connections),
-        cmocka_unit_test(everything_was_provoked),
+        cmocka_unit_test(daemon_becomes_ready),
+        cmocka_unit_test(health_routes_match_document),
+        cmocka_unit_test(node_routes_match_document),
+        cmocka_unit_test(token_routes_match_document),
+        cmocka_unit_test(join_route_matches_document),
+        cmocka_unit_test(device_routes_match_document),
+        cmocka_unit_test(submission_answers_match_document),
+        cmocka_unit_test(workload_reads_match_document),
+        cmocka_unit_test(signal_and_input_routes_match_document),
+        cmocka_unit_test(log_route_matches_document),
+        cmocka_unit_test(suspend_and_resume_routes_match_document),
+        cmocka_unit_test(explain_route_matches_document),
+        cmocka_unit_test(requeue_and_cancel_routes_match_document),
+        cmocka_unit_test(event_routes_match_document),
+        cmocka_unit_test(deleted_events_answer_gone),
+        cmocka_unit_test(every_route_refuses_excess_connections),
+        cmocka_unit_test(every_documented_answer_was_provoked),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

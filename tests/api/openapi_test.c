@@ -1,4 +1,4 @@
-/* The document itself, and the judge: that it passes what fits and refuses what does not. */
+/* The document itself, and the check that compares answers with the document. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static int check(struct openapi *o, const char *method, const char *path, int st
     "{\"revision\":1,\"time\":\"2026-11-15T05:46:15.123Z\",\"what\":\"submitted\",\"workload\":7," \
     "\"attempt\":null,\"node\":null,\"text\":\"\"}"
 
-static void answers_that_fit_pass(void **state)
+static void matching_answers_pass(void **state)
 {
     (void)state;
     struct openapi *o = load();
@@ -60,7 +60,7 @@ static void answers_that_fit_pass(void **state)
     openapi_free(o);
 }
 
-static void answers_that_do_not_fit_are_refused(void **state)
+static void mismatching_answers_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -98,7 +98,7 @@ static void answers_that_do_not_fit_are_refused(void **state)
     openapi_free(o);
 }
 
-static void what_was_never_answered_is_listed(void **state)
+static void unseen_answers_are_listed(void **state)
 {
     (void)state;
     struct openapi *o = load();
@@ -138,7 +138,7 @@ static size_t read_routes(const char *path, const struct openapi *o, struct str 
     return count;
 }
 
-static void every_route_is_in_the_document_and_no_other(void **state)
+static void document_lists_exactly_existing_routes(void **state)
 {
     (void)state;
     struct openapi *o = load();
@@ -160,10 +160,10 @@ static void every_route_is_in_the_document_and_no_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_that_fit_pass),
-        cmocka_unit_test(answers_that_do_not_fit_are_refused),
-        cmocka_unit_test(what_was_never_answered_is_listed),
-        cmocka_unit_test(every_route_is_in_the_document_and_no_other),
+        cmocka_unit_test(matching_answers_pass),
+        cmocka_unit_test(mismatching_answers_are_refused),
+        cmocka_unit_test(unseen_answers_are_listed),
+        cmocka_unit_test(document_lists_exactly_existing_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
