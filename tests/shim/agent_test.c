@@ -27,7 +27,7 @@
 static struct program serve;
 static struct driver_api api;
 
-static void test_registers_and_obeys(void **state)
+static void shim_registers_and_obeys_limits(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -67,7 +67,7 @@ static void test_registers_and_obeys(void **state)
     stop_agent(&agent);
 }
 
-static void test_processes_share_a_quota(void **state)
+static void processes_share_quota(void **state)
 {
     struct agent agent;
     struct talker hosts[2];
@@ -102,7 +102,7 @@ static void test_processes_share_a_quota(void **state)
 
 /* The parent has registered but not started the driver: its child can use CUDA, and is a process of
  * its own. */
-static void test_a_child_registers_anew(void **state)
+static void forked_child_registers_anew(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -137,7 +137,7 @@ static void test_a_child_registers_anew(void **state)
 }
 
 /* The assumed size of a context counts until the agent has measured the context. */
-static void test_a_context_is_measured(void **state)
+static void measured_context_replaces_assumed_size(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -164,7 +164,7 @@ static void test_a_context_is_measured(void **state)
 }
 
 /* An older agent's pages are shorter; missing fields read as if they did not exist. */
-static void test_an_older_agent(void **state)
+static void pages_of_older_agent_are_read(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -187,7 +187,7 @@ static void test_an_older_agent(void **state)
 }
 
 /* A newer agent's pages are longer, and it sends messages that this shim does not know. */
-static void test_a_newer_agent(void **state)
+static void pages_of_newer_agent_are_read(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -283,7 +283,7 @@ static void answer_nothing(struct agent *agent, const struct peer *peer)
     (void)peer;
 }
 
-static void test_refusals(void **state)
+static void refused_process_gets_no_device(void **state)
 {
     (void)state;
     check_refusal(answer_refused);
@@ -300,7 +300,7 @@ static void test_refusals(void **state)
 }
 
 /* The process tries again until there is room. */
-static void test_a_full_agent(void **state)
+static void full_agent_is_retried(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -327,7 +327,7 @@ static void test_a_full_agent(void **state)
 }
 
 /* The agent's socket has no listener: the agent will be restarted, and has the limits. */
-static void test_an_agent_that_is_away(void **state)
+static void absent_agent_is_awaited(void **state)
 {
     struct agent agent, next;
     struct talker host;
@@ -356,7 +356,7 @@ static void test_an_agent_that_is_away(void **state)
 }
 
 /* The process uses a device that the limits do not name. */
-static void test_an_unknown_device(void **state)
+static void device_without_limits_is_refused(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -376,7 +376,7 @@ static void test_an_unknown_device(void **state)
 }
 
 /* Pages of neighbours come, go, and come again under the same number. */
-static void test_neighbours(void **state)
+static void neighbours_come_and_go_by_number(void **state)
 {
     struct agent agent;
     struct talker host;
@@ -415,7 +415,7 @@ static void test_neighbours(void **state)
 
 /* The agent goes, and its limits stay. Another agent comes: the process keeps its pages and slot,
  * and gets new limits. */
-static void test_another_agent(void **state)
+static void process_rejoins_new_agent_with_slot(void **state)
 {
     struct agent first, second;
     struct talker host;
@@ -478,18 +478,18 @@ static void test_another_agent(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registers_and_obeys),
-        cmocka_unit_test(test_processes_share_a_quota),
-        cmocka_unit_test(test_a_child_registers_anew),
-        cmocka_unit_test(test_a_context_is_measured),
-        cmocka_unit_test(test_an_older_agent),
-        cmocka_unit_test(test_a_newer_agent),
-        cmocka_unit_test(test_a_full_agent),
-        cmocka_unit_test(test_an_agent_that_is_away),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_an_unknown_device),
-        cmocka_unit_test(test_neighbours),
-        cmocka_unit_test(test_another_agent),
+        cmocka_unit_test(shim_registers_and_obeys_limits),
+        cmocka_unit_test(processes_share_quota),
+        cmocka_unit_test(forked_child_registers_anew),
+        cmocka_unit_test(measured_context_replaces_assumed_size),
+        cmocka_unit_test(pages_of_older_agent_are_read),
+        cmocka_unit_test(pages_of_newer_agent_are_read),
+        cmocka_unit_test(full_agent_is_retried),
+        cmocka_unit_test(absent_agent_is_awaited),
+        cmocka_unit_test(refused_process_gets_no_device),
+        cmocka_unit_test(device_without_limits_is_refused),
+        cmocka_unit_test(neighbours_come_and_go_by_number),
+        cmocka_unit_test(process_rejoins_new_agent_with_slot),
     };
     if (argc != 3)
         return 2;

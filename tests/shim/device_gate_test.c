@@ -38,7 +38,7 @@ static void shut(const struct talker *registrar, const struct talker *service,
     PARTY_WAIT(number_of(registrar, "task", "shut") == 1);
 }
 
-static void test_the_device_waits_and_not_the_host(void **state)
+static void device_waits_while_host_continues(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -77,7 +77,7 @@ static void test_the_device_waits_and_not_the_host(void **state)
 }
 
 /* If a device's streams cannot wait, threads wait instead, and host functions write marks. */
-static void test_a_device_that_cannot_wait(void **state)
+static void host_waits_if_device_cannot(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -98,7 +98,7 @@ static void test_a_device_that_cannot_wait(void **state)
 }
 
 /* A host runs ahead as far as is harmless if the process is killed, and no further. */
-static void test_a_host_is_not_ahead_without_bound(void **state)
+static void host_runs_ahead_within_bound(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -117,7 +117,7 @@ static void test_a_host_is_not_ahead_without_bound(void **state)
     finish(&registrar, "quit");
 }
 
-static void test_a_device_is_not_shut_for_long(void **state)
+static void shut_device_passes_after_maximum(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -148,7 +148,7 @@ static void test_a_device_is_not_shut_for_long(void **state)
 
 /* Work left by a thread of the service, in a stream that no other thread can mark, delays the task
  * once and not for ever. */
-static void test_a_stuck_stream_of_a_service_that_answers(void **state)
+static void stuck_service_stream_delays_task_briefly(void **state)
 {
     enum { REQUESTS = 12 };
     struct talker registrar, service, task;
@@ -172,7 +172,7 @@ static void test_a_stuck_stream_of_a_service_that_answers(void **state)
 
 /* Streams that wait for a service go on when the service dies, and later streams do not wait for
  * it. */
-static void test_a_dead_service_shuts_nobody(void **state)
+static void dead_service_shuts_no_task(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -190,7 +190,7 @@ static void test_a_dead_service_shuts_nobody(void **state)
     finish(&registrar, "quit");
 }
 
-static void test_collectives_are_not_shut_in(void **state)
+static void collectives_open_shut_streams(void **state)
 {
     struct talker registrar, service, task;
     char grid[32];
@@ -212,9 +212,9 @@ static void test_collectives_are_not_shut_in(void **state)
     finish(&registrar, "quit");
 }
 
-/* A child has a page and a keeper of its own. If its parent has used the driver, the child cannot;
- * it then leaves the words that its parent's streams wait for unchanged. */
-static void test_a_child_waits_by_itself(void **state)
+/* A child has a page and a keeper of its own. A child of a process that has used the driver cannot
+ * use the driver, and leaves the words that its parent's streams wait for unchanged. */
+static void child_process_waits_by_own_keeper(void **state)
 {
     struct talker registrar, service, task, other;
     (void)state;
@@ -263,7 +263,7 @@ static void end_while_shut(int number)
     party_remove_directories();
 }
 
-static void test_ends_while_shut(void **state)
+static void end_while_shut_spares_neighbours(void **state)
 {
     (void)state;
     end_while_shut(SIGTERM);
@@ -277,15 +277,15 @@ int main(int argc, char **argv)
 #define SLICED(function)                                                                           \
     cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_device_waits_and_not_the_host),
-        TEST(test_a_device_that_cannot_wait),
-        TEST(test_a_host_is_not_ahead_without_bound),
-        TEST(test_a_device_is_not_shut_for_long),
-        TEST(test_a_stuck_stream_of_a_service_that_answers),
-        TEST(test_a_dead_service_shuts_nobody),
-        TEST(test_collectives_are_not_shut_in),
-        TEST(test_a_child_waits_by_itself),
-        SLICED(test_ends_while_shut),
+        TEST(device_waits_while_host_continues),
+        TEST(host_waits_if_device_cannot),
+        TEST(host_runs_ahead_within_bound),
+        TEST(shut_device_passes_after_maximum),
+        TEST(stuck_service_stream_delays_task_briefly),
+        TEST(dead_service_shuts_no_task),
+        TEST(collectives_open_shut_streams),
+        TEST(child_process_waits_by_own_keeper),
+        SLICED(end_while_shut_spares_neighbours),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

@@ -33,8 +33,8 @@ expect() {
     head -n 5 "$dir/errors"
 }
 
-# glibc VERSION SUITE HASH: HASH is the kind of table by which the driver's functions are found.
-glibc() {
+# shim_works_with_glibc VERSION SUITE HASH: HASH is the kind of table by which the driver's functions are found.
+shim_works_with_glibc() {
     local version=$1 kind bind libraries compile start linker
     fetch "glibc-$version" "$2" amd64 libc6 libc6-dev linux-libc-dev || return
     libraries=$root/lib/x86_64-linux-gnu
@@ -63,7 +63,7 @@ glibc() {
     fi
 }
 
-musl() {
+shim_works_with_musl() {
     local include libraries linker bind
     fetch musl bookworm amd64 musl musl-dev || return
     include=$root/usr/include/x86_64-linux-musl libraries=$root/usr/lib/x86_64-linux-musl
@@ -77,7 +77,7 @@ musl() {
     done
 }
 
-bits32() {
+shim_spares_32_bit_programs() {
     local libraries linker
     fetch i386 bookworm i386 libc6 hostname || return
     libraries=$root/lib/i386-linux-gnu linker=$root/lib/ld-linux.so.2
@@ -89,10 +89,10 @@ bits32() {
         env LD_PRELOAD="$shim" "$linker" --library-path "$libraries" "$root/bin/hostname"
 }
 
-glibc 2.31 bullseye sysv
-glibc 2.41 trixie gnu
-musl
-bits32
+shim_works_with_glibc 2.31 bullseye sysv
+shim_works_with_glibc 2.41 trixie gnu
+shim_works_with_musl
+shim_spares_32_bit_programs
 for skip in "${skips[@]}"; do echo "skipped: $skip"; done
 echo "$checks checks, $failures failed, ${#skips[@]} skipped"
 [ "$failures" = 0 ] || exit 1

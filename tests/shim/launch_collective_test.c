@@ -26,7 +26,7 @@ static void launch_collectives(const struct talker *task, const char *kernels)
 
 /* Two ranks of a task would deadlock if the shim delayed the collective that the other waits
  * for. */
-static void test_collectives_are_never_held(void **state)
+static void collectives_are_never_held(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -61,7 +61,7 @@ static void capture_collective(const struct talker *task, const char *kernel)
 
 /* Graphs pass after 2 ms once a collective was captured, since any graph may contain it. A graph of
  * a process without collectives waits. */
-static void test_graphs_with_collectives_pass(void **state)
+static void graphs_with_collectives_pass_gate(void **state)
 {
     struct talker registrar, service, task, plain;
     (void)state;
@@ -94,7 +94,7 @@ static void test_graphs_with_collectives_pass(void **state)
 }
 
 /* The rate alone would delay each by 2 s. */
-static void test_a_rate_lets_graphs_with_collectives_pass(void **state)
+static void rate_limit_passes_graphs_with_collectives(void **state)
 {
     enum { LAUNCHES = 10 };
     struct talker registrar, task;
@@ -118,7 +118,7 @@ static void test_a_rate_lets_graphs_with_collectives_pass(void **state)
     finish(&registrar, "quit");
 }
 
-static void test_collectives_by_names_of_the_users(void **state)
+static void configured_patterns_mark_collectives(void **state)
 {
     struct talker registrar, named, other;
     (void)state;
@@ -139,7 +139,7 @@ static void test_collectives_by_names_of_the_users(void **state)
 
 /* All delays of a launch together are no longer than the bound for one: the rate takes the 2 ms,
  * and leaves no time for others. */
-static void test_reasons_share_what_a_collective_waits(void **state)
+static void hold_reasons_share_collectives_bound(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -168,11 +168,11 @@ int main(int argc, char **argv)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(test_collectives_are_never_held),
-        TEST(test_graphs_with_collectives_pass),
-        TEST(test_a_rate_lets_graphs_with_collectives_pass),
-        TEST(test_collectives_by_names_of_the_users),
-        TEST(test_reasons_share_what_a_collective_waits),
+        TEST(collectives_are_never_held),
+        TEST(graphs_with_collectives_pass_gate),
+        TEST(rate_limit_passes_graphs_with_collectives),
+        TEST(configured_patterns_mark_collectives),
+        TEST(hold_reasons_share_collectives_bound),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

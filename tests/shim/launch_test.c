@@ -29,7 +29,7 @@ static void learn_cost(const struct talker *registrar, const struct talker *task
     learn_cost_of("kernels 10000 2", registrar, task);
 }
 
-static void test_a_window_bounds_what_is_outstanding(void **state)
+static void window_bounds_outstanding_work(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -54,7 +54,7 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
-static void test_a_window_bounds_short_kernels(void **state)
+static void window_bounds_short_kernels(void **state)
 {
     enum { SHORT_US = 500, LAUNCHES = 400 };
     struct talker registrar, task;
@@ -74,7 +74,7 @@ static void test_a_window_bounds_short_kernels(void **state)
 
 /* A launch that is charged a whole window does not wait for work that another thread has already
  * waited for, in a stream that no other thread can mark. */
-static void test_what_was_waited_for_is_not_outstanding(void **state)
+static void awaited_work_is_not_outstanding(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -96,7 +96,7 @@ static void test_what_was_waited_for_is_not_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
-static void test_graphs_are_charged_what_they_cost(void **state)
+static void graphs_are_charged_measured_cost(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -133,7 +133,7 @@ static uint64_t measure_sizes(const struct talker *registrar, const struct talke
 }
 
 /* A program that unloads modules while it runs keeps the known costs of other kernels. */
-static void test_an_unloaded_module_makes_no_kernel_new(void **state)
+static void module_unload_keeps_kernel_costs(void **state)
 {
     enum { SIZES = 10 };
     struct talker registrar, task;
@@ -148,7 +148,7 @@ static void test_an_unloaded_module_makes_no_kernel_new(void **state)
 }
 
 /* The shim adds nothing to a graph, a service's or a task's, while both are at work. */
-static void test_captures_are_untouched(void **state)
+static void captures_are_left_unchanged(void **state)
 {
     struct talker registrar, task, service;
     (void)state;
@@ -186,7 +186,7 @@ static void launch_until_measured(const struct talker *registrar, const struct t
 }
 
 /* A refused capture leaves the open capture open, for the shim as for the driver. */
-static void test_a_refused_capture_ends_none(void **state)
+static void refused_capture_leaves_capture_open(void **state)
 {
     enum { ILLEGAL_STATE = 401 };
     struct talker registrar, task;
@@ -207,7 +207,7 @@ static void test_a_refused_capture_ends_none(void **state)
 }
 
 /* All threads launch into one stream: the service's marks come out even. */
-static void test_threads(void **state)
+static void concurrent_launches_leave_no_stream_busy(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -243,7 +243,7 @@ static void test_threads(void **state)
 
 /* A context that ends takes its streams along: the shim does not use them, and none of their work
  * is outstanding. */
-static void test_streams_end_with_their_context(void **state)
+static void streams_end_with_context(void **state)
 {
     struct talker registrar, service;
     (void)state;
@@ -272,8 +272,8 @@ static void test_streams_end_with_their_context(void **state)
     finish(&registrar, "quit");
 }
 
-/* A context that is released and lives on keeps the shim's state of it. */
-static void test_a_release_is_not_the_end(void **state)
+/* The context lives on after the release, because the driver still counts another user of it. */
+static void released_context_keeps_shim_state(void **state)
 {
     struct talker registrar, service;
     (void)state;
@@ -298,7 +298,7 @@ static void test_a_release_is_not_the_end(void **state)
 }
 
 /* Kernels are measured in any context. */
-static void test_every_context_has_the_window(void **state)
+static void window_applies_in_every_context(void **state)
 {
     static const char *const ways[][3] = {
         {"synchronize", "enter", NULL},        /* beside the first */
@@ -332,7 +332,7 @@ static void test_every_context_has_the_window(void **state)
 }
 
 /* The division of a device uses the costs of a service's launches. */
-static void test_a_service_is_measured_as_one_beside_others(void **state)
+static void service_launches_are_measured_often(void **state)
 {
     enum { BATCHES = 16 };
     struct talker registrar, service;
@@ -354,7 +354,7 @@ static void test_a_service_is_measured_as_one_beside_others(void **state)
 
 /* ---- the gate ---- */
 
-static void test_a_busy_service_holds_a_task(void **state)
+static void busy_service_holds_task(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -392,7 +392,7 @@ static void test_a_busy_service_holds_a_task(void **state)
     finish(&registrar, "quit");
 }
 
-static void test_a_gate_opens_after_its_maximum(void **state)
+static void gate_opens_after_maximum(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -419,7 +419,7 @@ static void test_a_gate_opens_after_its_maximum(void **state)
 }
 
 /* A task that only copies learns of a service too; its large copies and fills wait for it. */
-static void test_a_task_that_only_copies(void **state)
+static void large_copies_wait_at_gate(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -469,7 +469,7 @@ static void test_a_task_that_only_copies(void **state)
 }
 
 /* A service that dies while busy delays neither waiting nor later launches. */
-static void test_a_dead_service_is_forgotten(void **state)
+static void dead_service_delays_no_launch(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -492,7 +492,7 @@ static void test_a_dead_service_is_forgotten(void **state)
 
 /* ---- the rate, and streams without a slot ---- */
 
-static void test_a_rate_is_not_exceeded(void **state)
+static void rate_limit_is_not_exceeded(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -509,8 +509,7 @@ static void test_a_rate_is_not_exceeded(void **state)
     finish(&registrar, "quit");
 }
 
-/* Launches into streams without a slot are delayed as well. */
-static void test_streams_without_a_slot_are_held(void **state)
+static void streams_without_slot_are_held(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -543,8 +542,8 @@ static void test_streams_without_a_slot_are_held(void **state)
     finish(&registrar, "quit");
 }
 
-/* A capture that begins in such a stream includes other streams, but nothing of the shim's. */
-static void test_captures_of_streams_without_a_slot(void **state)
+/* The captured graph has the work of two streams, and none of the shim's. */
+static void capture_without_slot_is_unchanged(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -565,7 +564,7 @@ static void test_captures_of_streams_without_a_slot(void **state)
 
 /* ---- processes ---- */
 
-static void test_a_child_is_held_too(void **state)
+static void forked_child_is_held(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -613,7 +612,7 @@ static void kill_a_client(const char *window_us, const char *first, uint64_t lau
     party_remove_directories();
 }
 
-static void test_a_window_makes_kills_harmless(void **state)
+static void window_makes_kills_harmless(void **state)
 {
     (void)state;
     /* As agents set the window, while the kernels' cost is unknown, and if the same kernel was
@@ -630,29 +629,29 @@ int main(int argc, char **argv)
 #define SLICED(function)                                                                           \
     cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_window_bounds_what_is_outstanding),
-        TEST(test_a_window_bounds_short_kernels),
-        TEST(test_what_was_waited_for_is_not_outstanding),
-        TEST(test_graphs_are_charged_what_they_cost),
-        TEST(test_an_unloaded_module_makes_no_kernel_new),
-        TEST(test_captures_are_untouched),
-        TEST(test_a_refused_capture_ends_none),
-        TEST(test_threads),
-        TEST(test_streams_end_with_their_context),
-        TEST(test_a_release_is_not_the_end),
-        TEST(test_every_context_has_the_window),
-        TEST(test_a_service_is_measured_as_one_beside_others),
-        TEST(test_a_busy_service_holds_a_task),
-        TEST(test_a_gate_opens_after_its_maximum),
-        TEST(test_a_task_that_only_copies),
-        TEST(test_a_dead_service_is_forgotten),
-        TEST(test_a_rate_is_not_exceeded),
-        cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_held, set_up_three_devices,
+        TEST(window_bounds_outstanding_work),
+        TEST(window_bounds_short_kernels),
+        TEST(awaited_work_is_not_outstanding),
+        TEST(graphs_are_charged_measured_cost),
+        TEST(module_unload_keeps_kernel_costs),
+        TEST(captures_are_left_unchanged),
+        TEST(refused_capture_leaves_capture_open),
+        TEST(concurrent_launches_leave_no_stream_busy),
+        TEST(streams_end_with_context),
+        TEST(released_context_keeps_shim_state),
+        TEST(window_applies_in_every_context),
+        TEST(service_launches_are_measured_often),
+        TEST(busy_service_holds_task),
+        TEST(gate_opens_after_maximum),
+        TEST(large_copies_wait_at_gate),
+        TEST(dead_service_delays_no_launch),
+        TEST(rate_limit_is_not_exceeded),
+        cmocka_unit_test_setup_teardown(streams_without_slot_are_held, set_up_three_devices,
                                         tear_down_devices),
-        cmocka_unit_test_setup_teardown(test_captures_of_streams_without_a_slot,
-                                        set_up_three_devices, tear_down_devices),
-        TEST(test_a_child_is_held_too),
-        SLICED(test_a_window_makes_kills_harmless),
+        cmocka_unit_test_setup_teardown(capture_without_slot_is_unchanged, set_up_three_devices,
+                                        tear_down_devices),
+        TEST(forked_child_is_held),
+        SLICED(window_makes_kills_harmless),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

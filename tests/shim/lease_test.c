@@ -13,7 +13,7 @@
 #include "abi/page.h"
 #include "tests/shim/launch_fixture.h"
 
-static void test_a_lease_fences_tasks_alone(void **state)
+static void expired_lease_fences_only_tasks(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -50,7 +50,7 @@ static void test_a_lease_fences_tasks_alone(void **state)
 
 /* A lease also ends for a task that launched often before, and since then has neither launched nor
  * waited by a call of the driver. */
-static void test_a_lease_that_ends_between_launches(void **state)
+static void lease_end_between_launches_fences_task(void **state)
 {
     enum { LEASE_US = 300 * MS_US };
     struct talker registrar, task;
@@ -70,7 +70,7 @@ static void test_a_lease_that_ends_between_launches(void **state)
 }
 
 /* A launch that waits meanwhile for room in the window does not go to the driver afterwards. */
-static void test_a_lease_that_ends_while_a_launch_is_held(void **state)
+static void lease_end_fences_held_launch(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -105,7 +105,7 @@ static void launch_until_rejoined(const struct talker *registrar, const struct t
 
 /* A process that rarely launches finds the next agent while the lease of the last one holds, and
  * also after its end. */
-static void test_rare_launches_find_a_new_agent(void **state)
+static void rare_launches_find_new_agent(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -143,10 +143,10 @@ int main(int argc, char **argv)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_lease_fences_tasks_alone),
-        TEST(test_a_lease_that_ends_between_launches),
-        TEST(test_a_lease_that_ends_while_a_launch_is_held),
-        TEST(test_rare_launches_find_a_new_agent),
+        TEST(expired_lease_fences_only_tasks),
+        TEST(lease_end_between_launches_fences_task),
+        TEST(lease_end_fences_held_launch),
+        TEST(rare_launches_find_new_agent),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

@@ -101,7 +101,7 @@ static uint64_t watch(const struct talker *host)
     return most;
 }
 
-static void test_races(void **state)
+static void races_never_exceed_quota(void **state)
 {
     struct agent agent;
     struct talker hosts[RACERS];
@@ -212,7 +212,7 @@ static void let_some_die(const struct agent *agent, int round, int *deaths, int 
     (void)await_racer(agent, &hosts[DYING], &peers[DYING], DYING, late);
 }
 
-static void test_deaths(void **state)
+static void deaths_leave_exact_ledger(void **state)
 {
     struct agent agent;
     int deaths = 0, late = 0, rounds = 0;
@@ -231,8 +231,8 @@ static void test_deaths(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_races),
-        cmocka_unit_test(test_deaths),
+        cmocka_unit_test(races_never_exceed_quota),
+        cmocka_unit_test(deaths_leave_exact_ledger),
     };
     if (argc != 4)
         return 2;

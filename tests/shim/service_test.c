@@ -13,7 +13,7 @@
 #include "tests/shim/launch_fixture.h"
 
 /* A kernel is marked before any call by which the program can learn of its end. */
-static void test_a_mark_stands_before_what_tells(void **state)
+static void mark_precedes_calls_that_report_end(void **state)
 {
     static const char *const words[] = {"record", "query-event", "query-stream", "synchronize"};
     struct talker registrar, service;
@@ -31,9 +31,9 @@ static void test_a_mark_stands_before_what_tells(void **state)
     finish(&registrar, "quit");
 }
 
-/* In more streams than there are slots: after each wait for its context, later launches are waited
- * for again. */
-static void test_streams_without_a_slot_are_waited_for(void **state)
+/* The service has more streams than slots. After each synchronization of its context, later
+ * launches of the service hold the task again. */
+static void task_waits_for_streams_without_slot(void **state)
 {
     struct talker registrar, service, task;
     (void)state;
@@ -55,7 +55,7 @@ static void test_streams_without_a_slot_are_waited_for(void **state)
 }
 
 /* The same work at the same rate, as a task that has half of the device. */
-static void test_a_rate_is_of_what_the_share_leaves(void **state)
+static void rate_is_relative_to_share(void **state)
 {
     struct talker registrar, task;
     (void)state;
@@ -77,10 +77,10 @@ int main(int argc, char **argv)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_mark_stands_before_what_tells),
-        cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_waited_for,
-                                        set_up_three_devices, tear_down_devices),
-        TEST(test_a_rate_is_of_what_the_share_leaves),
+        TEST(mark_precedes_calls_that_report_end),
+        cmocka_unit_test_setup_teardown(task_waits_for_streams_without_slot, set_up_three_devices,
+                                        tear_down_devices),
+        TEST(rate_is_relative_to_share),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

@@ -69,8 +69,8 @@ if [ -z "$runtime" ]; then
     with_agent --window-us 20000 -- "$storm" beside "$ptx" "$((size / 4))"
 fi
 
-# Held and free alike.
-interrupt() {
+# Also launches that the shim delays.
+interrupted_launches_are_all_counted() {
     with_agent "$@" -- "$storm" signals "$ptx" "$size"
     [ "$(sum launches_kernel)" = "$(number kernels)" ] \
         && [ "$(sum launches_graph)" = "$(number graphs)" ] \
@@ -79,9 +79,9 @@ interrupt() {
     [ "$(sum uncounted_bytes)$(sum frees_unknown)" = 00 ] \
         || fail "memory was not counted: $(cat "$dir/known")"
 }
-interrupt --window-us 0
-interrupt --window-us 50 --rate-permille 900
-interrupt --window-us 20000
+interrupted_launches_are_all_counted --window-us 0
+interrupted_launches_are_all_counted --window-us 50 --rate-permille 900
+interrupted_launches_are_all_counted --window-us 20000
 
 # Copies are counted where they go.
 with_agent --window-us 1000 -- "$work_calls" "$ptx"
