@@ -1,7 +1,7 @@
 #!/bin/bash
 # errors.sh ROW: one thing that goes wrong with a workload or a device, and what follows, with real
-# programs on emulated devices. Each row is a test of its own; the function row_ROW says what
-# happens.
+# programs on emulated devices. Each row is a test of its own; the table at the end names its
+# function.
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
@@ -73,8 +73,8 @@ resumes() {
     json_with "${1:-"{}"}" resume "$(json_shell "touch $work/t/resumed; exec $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")"
 }
 
-# SIGTERM or SIGINT of a task: it ends by itself, with its work done, and its neighbours live on.
-row_signal() {
+# A task that gets SIGTERM or SIGINT ends by itself, after its work is done.
+signalled_task_spares_neighbours() {
     up
     service_and_task '{"retries": 9}'
     local signal attempt=1
@@ -101,9 +101,9 @@ row_signal() {
     service_answers_on
 }
 
-# A task that must end and does not answer: MPS ends its work, then it is killed. Not while a client
+# MPS ends the work of the task, and then the agent kills the task, but not while another client
 # starts.
-row_silent() {
+unresponsive_task_is_terminated_by_mps() {
     up
     service=$(submit "$(spec service 900001)")
     task=$(submit "$(spec task 900002 '{"grace": "500ms"}')")
@@ -139,9 +139,8 @@ row_silent() {
     ends "$starting" cancelled
 }
 
-# One that outlives its time limit, whatever it is told, with a kernel that never ends: as one that
-# is told to end by control.
-row_limit() {
+# The task ignores SIGTERM, and its kernel never ends: MPS ends the work before the task is killed.
+endless_task_is_ended_at_limit() {
     up
     service=$(submit "$(spec service 900001)")
     wait_until "the service is a client of MPS" is_client 900001
@@ -172,9 +171,8 @@ row_limit() {
     service_answers_on
 }
 
-# Killed by somebody else: its memory is free again, it is queued again with its resume command, and
-# nobody else is hurt.
-row_killed() {
+# The memory of the killed task is free again, and the next attempt runs the resume command.
+killed_task_resumes_and_spares_neighbours() {
     up
     service_and_task "$(resumes)"
     wait_until "it is killed" signal KILL 900002
@@ -213,9 +211,10 @@ client_beside() {
         LD_PRELOAD="$1" "$in_steps" "$2"
 }
 
-# A fatal fault among clients of MPS: all leave, services come back first, suspects alone, and who faults there did
-# it. Error 807 is a delay and no more; an agent that is killed in the midst of it is followed by one that goes on.
-row_fault() {
+# After a fatal fault all clients of MPS leave. Services return first, suspects one by one, and a
+# task that faults alone is guilty. The shim waits while MPS answers with error 807. The next agent
+# continues after a killed one.
+fault_suspects_return_one_by_one() {
     up --set fault_probation=3s
     service=$(submit "$(spec service 900001)")
     task=$(submit "$(spec task 900002 "$(resumes "$(stubborn 900002)")")")
@@ -298,8 +297,9 @@ lose_mps() {
     ! grep -q . "/proc/$before/cmdline" 2> /dev/null || fail "the old daemon is still there"
 }
 
-# MPS that hangs or ends, daemon or server: noticed, replaced, tested; its clients begin again and none is to blame.
-row_mps() {
+# An MPS daemon or server that hangs or ends is noticed, replaced and tested, and its clients
+# restart.
+lost_mps_is_replaced_without_blame() {
     up
     service_and_task "$(stubborn 900002)"
     wait_until "it is watched" is_watched
@@ -344,8 +344,8 @@ row_mps() {
     wait_until "the service runs again" past "$service" "$attempt"
 }
 
-# Errors of the hardware: the device is disabled, its workloads go on elsewhere, and an operator is told.
-row_hardware() {
+# The device is disabled, its workloads restart on another device, and an alarm tells the operator.
+hardware_error_moves_workloads_elsewhere() {
     devices=2xH200:24g
     up
     local xid index other id
@@ -425,8 +425,9 @@ row_hardware() {
     wait_until "and is heard" told "device_note.*Xid 109"
 }
 
-# A device that breaks while its MPS is lost, and one whose MPS is lost while it is broken: the next agent knows of both.
-row_twice() {
+# The device breaks while its MPS is lost, and MPS is lost while the device is broken: the next
+# agent knows of both.
+device_and_mps_losses_both_persist() {
     cat > "$work/control" <<END
 #!/bin/sh
 [ ! -e $work/t/no-mps ] || exit 1
@@ -460,8 +461,8 @@ END
     done
 }
 
-# An agent that is killed: what runs runs on under the next, and what ended meanwhile is told by it.
-row_agent() {
+# The next agent reports attempts that ended while no agent ran.
+killed_agent_leaves_attempts_running() {
     up
     service_and_task
     local ends pid
@@ -478,8 +479,8 @@ row_agent() {
     service_is_unharmed
 }
 
-# What happens to clients of MPS while no agent runs: nobody fails for good of what may have been another's fault.
-row_unseen() {
+# While no agent runs, a fault or the loss of MPS fails no client that may be innocent.
+unseen_mps_losses_blame_no_task() {
     up --set fault_probation=1s
     local id other third
     task=$(submit "$(spec task 900002)")
@@ -542,5 +543,17 @@ row_unseen() {
     [ -z "$(ls "$state/node/register")" ] || fail "left: $(ls "$state/node/register")"
 }
 
-"row_$1"
+declare -A rows=(
+    [signal]=signalled_task_spares_neighbours
+    [silent]=unresponsive_task_is_terminated_by_mps
+    [limit]=endless_task_is_ended_at_limit
+    [killed]=killed_task_resumes_and_spares_neighbours
+    [fault]=fault_suspects_return_one_by_one
+    [mps]=lost_mps_is_replaced_without_blame
+    [hardware]=hardware_error_moves_workloads_elsewhere
+    [twice]=device_and_mps_losses_both_persist
+    [agent]=killed_agent_leaves_attempts_running
+    [unseen]=unseen_mps_losses_blame_no_task
+)
+"${rows[$1]}"
 [ -z "$daemon_pid" ] || stop

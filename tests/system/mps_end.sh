@@ -36,7 +36,7 @@ stubborn_runs() {
     pid=$(daemon_of "$part")
 }
 
-row_stopping() {
+stopped_agent_leaves_no_mps() {
     echo "-- the agent ends while the last attempt is ending"
     up
     stubborn_runs 4
@@ -65,7 +65,7 @@ has_client() { alive "$pid" && [ "$(clients | wc -l)" = 1 ]; }
 # shellcheck disable=SC2046
 kill_clients() { kill -TERM $(our_burns); }
 
-row_crashed() {
+crashed_agent_leaves_no_mps() {
     echo "-- the agent is killed, and no attempt lives"
     up
     client_runs
@@ -116,7 +116,7 @@ control_waits() {
     chmod 755 "$control"
 }
 
-row_starting() {
+starting_daemon_ends_with_agent() {
     echo "-- the agent ends while the daemon is starting"
     control_waits
     up --set mps_control="$control"
@@ -174,7 +174,7 @@ row_starting() {
     wait_until "nothing is left" nothing_runs
 }
 
-row_slow() {
+unresponsive_daemon_ends_with_agent() {
     echo "-- the daemon answers slowly when the agent ends"
     printf '#!/bin/sh\n[ ! -e %s ] || sleep 3\nexec %s "$@"\n' "$work/t/slow" \
         "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" > "$control"
@@ -237,7 +237,7 @@ row_slow() {
     wait_until "nothing is left" nothing_runs
 }
 
-row_guardless() {
+next_agent_ends_orphaned_mps() {
     echo "-- the next agent ends a server whose daemon is gone"
     up
     client_runs
@@ -286,4 +286,11 @@ row_guardless() {
     wait_until "nothing is left" nothing_runs
 }
 
-"row_$1"
+declare -A rows=(
+    [stopping]=stopped_agent_leaves_no_mps
+    [crashed]=crashed_agent_leaves_no_mps
+    [starting]=starting_daemon_ends_with_agent
+    [slow]=unresponsive_daemon_ends_with_agent
+    [guardless]=next_agent_ends_orphaned_mps
+)
+"${rows[$1]}"

@@ -164,7 +164,7 @@ static void expect_refusal(const struct fixture *f, const char *version, int pro
     arena_done(&arena);
 }
 
-static void test_neighbours_are_welcome(void **state)
+static void adjacent_versions_are_welcomed(void **state)
 {
     char version[NODE_VERSION_MAX];
     expect_welcome(*state, "same", GPUMUX_VERSION);
@@ -172,7 +172,7 @@ static void test_neighbours_are_welcome(void **state)
     expect_welcome(*state, "newer", version);
 }
 
-static void test_distant_ones_are_refused(void **state)
+static void distant_versions_are_refused(void **state)
 {
     char version[NODE_VERSION_MAX];
     snprintf(version, sizeof version, "%d.%d.0", GPUMUX_VERSION_MAJOR, GPUMUX_VERSION_MINOR + 2);
@@ -186,8 +186,8 @@ static void test_distant_ones_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbours_are_welcome),
-        cmocka_unit_test(test_distant_ones_are_refused),
+        cmocka_unit_test(adjacent_versions_are_welcomed),
+        cmocka_unit_test(distant_versions_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
