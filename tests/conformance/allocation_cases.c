@@ -7,7 +7,7 @@ enum { MIB = 1 << 20, NO_DEVICE = 1000, NO_ADVICE = 99, NO_ATTRIBUTE = 99, ADVIS
 enum { POOL_THRESHOLD = 4, POOL_RESERVED = 5, POOL_USED = 7, POOL_USED_HIGH = 8 };
 #define TOO_MUCH ((size_t)1 << 50)
 
-void case_pitched_memory(struct conformance *t)
+void case_pitched_memory_has_aligned_rows(struct conformance *t)
 {
     uint64_t address = 0, none = 0;
     size_t pitch = 0;
@@ -34,7 +34,7 @@ static void check_advice(struct conformance *t, uint64_t managed, uint64_t plain
     EXPECT(t, cuMemAdvise_v2, CUDA_ERROR_INVALID_VALUE, (managed, MIB, ADVISE_PREFERRED, nowhere));
 }
 
-void case_managed_memory(struct conformance *t)
+void case_managed_memory_reaches_host(struct conformance *t)
 {
     const struct cuda_location device = {CUDA_LOCATION_DEVICE, 0}, host = {CUDA_LOCATION_HOST, 0};
     const struct cuda_location nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
@@ -97,7 +97,7 @@ static void check_pool_memory(struct conformance *t, void *pool)
     EXPECT(t, cuMemAllocFromPoolAsync, CUDA_ERROR_OUT_OF_MEMORY, (&address, TOO_MUCH, pool, NULL));
 }
 
-void case_pools(struct conformance *t)
+void case_pools_keep_memory_until_trim(struct conformance *t)
 {
     struct cuda_pool_properties wanted = {
         .allocation_type = CUDA_ALLOCATION_PINNED,
@@ -129,7 +129,7 @@ void case_pools(struct conformance *t)
     EXPECT(t, cuMemPoolDestroy, CUDA_ERROR_INVALID_VALUE, (standard));
 }
 
-void case_registered_memory(struct conformance *t)
+void case_registered_memory_reaches_device(struct conformance *t)
 {
     uint64_t address = 0;
     conformance_open_device(t);

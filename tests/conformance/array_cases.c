@@ -10,7 +10,7 @@ enum { WIDTH = 64, HEIGHT = 16, DEPTH = 4, PLANE = WIDTH * HEIGHT, NO_FORMAT = 0
 static const struct cuda_array_descriptor plane = {WIDTH, HEIGHT, CUDA_FORMAT_U8, 1};
 static const struct cuda_array_3d_descriptor box = {WIDTH, HEIGHT, DEPTH, CUDA_FORMAT_U8, 1, 0};
 
-void case_arrays(struct conformance *t)
+void case_arrays_report_their_shape(struct conformance *t)
 {
     void *flat = NULL, *deep = NULL, *none = NULL;
     struct cuda_array_descriptor wrong = plane, found = {0};
@@ -43,7 +43,7 @@ void case_arrays(struct conformance *t)
 }
 
 /* An array is device memory like any other. */
-void case_array_memory(struct conformance *t)
+void case_arrays_use_device_memory(struct conformance *t)
 {
     const struct cuda_array_descriptor large = {8192, 8192, CUDA_FORMAT_FLOAT, 1};
     size_t before = 0, after = 0, total = 0;
@@ -77,7 +77,7 @@ static void count_up(unsigned char *bytes, size_t count)
 }
 
 /* Rows of arrays, one at a time. */
-void case_array_copies(struct conformance *t)
+void case_array_copies_are_exact(struct conformance *t)
 {
     const struct cuda_array_descriptor line = {PLANE, 0, CUDA_FORMAT_U8, 1};
     unsigned char from[PLANE], to[PLANE];
@@ -116,7 +116,7 @@ void case_array_copies(struct conformance *t)
 }
 
 /* Copies a part of a plane on the host to pitched device memory, to an array and back. */
-void case_plane_copies(struct conformance *t)
+void case_plane_copies_are_exact(struct conformance *t)
 {
     unsigned char from[PLANE], to[PLANE];
     void *array = NULL;
@@ -172,7 +172,7 @@ void case_plane_copies(struct conformance *t)
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (device));
 }
 
-void case_box_copies(struct conformance *t)
+void case_box_copies_are_exact(struct conformance *t)
 {
     static unsigned char from[PLANE * DEPTH], to[PLANE * DEPTH];
     void *array = NULL;
@@ -228,7 +228,7 @@ void case_box_copies(struct conformance *t)
 }
 
 /* Copies by address alone, and between devices: here from a device to itself. */
-void case_unified_copies(struct conformance *t)
+void case_unified_copies_are_exact(struct conformance *t)
 {
     unsigned char *host = NULL;
     uint64_t a = 0, b = 0;
@@ -261,7 +261,7 @@ static unsigned char byte_at(struct conformance *t, uint64_t address)
     return byte;
 }
 
-void case_plane_fills(struct conformance *t)
+void case_plane_fills_are_exact(struct conformance *t)
 {
     uint64_t at = 0;
     conformance_open_device(t);

@@ -30,7 +30,7 @@ static void count_call(void *argument)
 }
 
 /* Every kind of call that can be captured, over two streams that fork and join. */
-void case_captured_streams(struct conformance *t)
+void case_forked_streams_join_one_graph(struct conformance *t)
 {
     static _Atomic int calls;
     static unsigned char to[BYTES];
@@ -74,7 +74,7 @@ void case_captured_streams(struct conformance *t)
 }
 
 /* Streams that forked and did not join, that began elsewhere, or that belong to two captures. */
-void case_capture_errors(struct conformance *t)
+void case_inconsistent_captures_are_refused(struct conformance *t)
 {
     struct streams s = {0};
     void *graph = NULL;
@@ -101,7 +101,7 @@ void case_capture_errors(struct conformance *t)
 }
 
 /* Events between captured and other work. */
-void case_captured_events(struct conformance *t)
+void case_captured_events_cannot_be_queried(struct conformance *t)
 {
     struct streams s = {0};
     void *graph = NULL;
@@ -127,7 +127,7 @@ void case_captured_events(struct conformance *t)
 }
 
 /* The legacy stream waits for every blocking stream, but not for a capturing one. */
-void case_implicit_captures(struct conformance *t)
+void case_legacy_stream_breaks_implicit_capture(struct conformance *t)
 {
     void *blocking = NULL, *graph = NULL;
     uint64_t device = 0, id = 0;
@@ -151,7 +151,7 @@ void case_implicit_captures(struct conformance *t)
 }
 
 /* The predecessors of the next node, queried and changed. */
-void case_capture_dependencies(struct conformance *t)
+void case_capture_dependencies_can_be_changed(struct conformance *t)
 {
     struct streams s = {0};
     void *graph = NULL, *own = NULL, *first_node = NULL;
@@ -237,7 +237,7 @@ static void in_other_thread(struct other_thread *other, void *(*run)(void *))
 }
 
 /* A capture's mode and a thread's mode together decide which calls are refused. */
-void case_capture_modes(struct conformance *t)
+void case_capture_modes_decide_refused_calls(struct conformance *t)
 {
     struct streams s = {0};
     void *graph = NULL;
@@ -280,7 +280,7 @@ void case_capture_modes(struct conformance *t)
 }
 
 /* A capture is over when another thread has ended it, whatever result that thread got. */
-void case_capture_threads(struct conformance *t)
+void case_capture_ends_for_all_threads(struct conformance *t)
 {
     static const int modes[] = {GLOBAL, THREAD_LOCAL, RELAXED};
     struct streams s = {0};

@@ -86,7 +86,7 @@ static void check_states(struct conformance *t, int pid, struct progress *progre
     CHECK(t, cuCheckpointProcessUnlock, state_of(t, pid) == CUDA_PROCESS_RUNNING);
 }
 
-void case_checkpoints(struct conformance *t)
+void case_checkpointed_process_frees_device_memory(struct conformance *t)
 {
     struct progress *progress =
         mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

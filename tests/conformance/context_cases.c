@@ -3,7 +3,7 @@
 
 enum { NO_DEVICE = 1000, NO_FLAGS = 0x10000000, SCHEDULE_SPIN = 1, SCHEDULE_YIELD = 2 };
 
-void case_without_context(struct conformance *t)
+void case_calls_without_context_fail(struct conformance *t)
 {
     int number;
     unsigned flags;
@@ -30,7 +30,7 @@ void case_without_context(struct conformance *t)
     EXPECT(t, cuModuleLoadData, CUDA_ERROR_INVALID_CONTEXT, (&handle, conformance_ptx));
 }
 
-void case_contexts(struct conformance *t)
+void case_contexts_can_be_stacked(struct conformance *t)
 {
     void *first = NULL, *second = NULL, *current = NULL;
     int device = -1, least = -1, greatest = 1;
@@ -82,7 +82,7 @@ static void check_primary_flags(struct conformance *t)
     EXPECT(t, cuDevicePrimaryCtxGetState, CUDA_ERROR_INVALID_DEVICE, (NO_DEVICE, &flags, &active));
 }
 
-void case_primary_context(struct conformance *t)
+void case_primary_context_counts_references(struct conformance *t)
 {
     void *first = NULL, *second = NULL;
     unsigned flags;

@@ -5,7 +5,7 @@
 
 enum { NO_DEVICE = 1000, NO_RESULT = 12345, OLD_CUDA = 2000, NEW_CUDA = 13000 };
 
-void case_before_init(struct conformance *t)
+void case_calls_before_init_fail(struct conformance *t)
 {
     int number;
     unsigned flags;
@@ -30,7 +30,7 @@ void case_before_init(struct conformance *t)
     EXPECT(t, cuModuleLoadData, CUDA_ERROR_NOT_INITIALIZED, (&handle, conformance_ptx));
 }
 
-void case_init(struct conformance *t)
+void case_repeated_init_succeeds(struct conformance *t)
 {
     int version = 0;
     EXPECT(t, cuDriverGetVersion, CUDA_SUCCESS, (&version));
@@ -95,7 +95,7 @@ static void check_attributes(struct conformance *t)
     EXPECT(t, cuDeviceGetAttribute, CUDA_ERROR_INVALID_VALUE, (&value, NO_ATTRIBUTE, 0));
 }
 
-void case_devices(struct conformance *t)
+void case_devices_report_identity_and_attributes(struct conformance *t)
 {
     int count = 0, device = -1;
     size_t bytes = 0;
@@ -134,7 +134,7 @@ static void check_error_names(struct conformance *t)
 #undef RESULT
 }
 
-void case_names(struct conformance *t)
+void case_errors_and_calls_have_names(struct conformance *t)
 {
     void *address = NULL, *newer = NULL;
     int status = -1;

@@ -6,7 +6,7 @@
 enum { NO_DEVICE = 1000, NO_LIMIT = 99, NO_ATTRIBUTE = 99, MIB = 1 << 20 };
 enum { LIMIT_STACK = 0, LIMIT_HEAP = 2, SYNC_POLICY = 3, PRIORITY = 8, SPIN = 2, PINNED = 1 };
 
-void case_context_facts(struct conformance *t)
+void case_context_settings_can_be_queried(struct conformance *t)
 {
     size_t value = 0;
     unsigned long long id = 0, other_id = 0;
@@ -46,7 +46,7 @@ void case_context_facts(struct conformance *t)
     EXPECT(t, cuCtxDestroy_v2, CUDA_SUCCESS, (other));
 }
 
-void case_stream_facts(struct conformance *t)
+void case_stream_attributes_can_be_queried(struct conformance *t)
 {
     struct cuda_launch_attribute value = {.id = 0};
     void *first = NULL, *second = NULL, *third = NULL, *context = NULL, *green = &green;
@@ -81,7 +81,7 @@ void case_stream_facts(struct conformance *t)
     EXPECT(t, cuStreamDestroy_v2, CUDA_SUCCESS, (second));
 }
 
-void case_function_facts(struct conformance *t)
+void case_function_attributes_can_be_queried(struct conformance *t)
 {
     void *functions[2] = {0};
     size_t offset = 99, bytes = 0;
@@ -110,7 +110,7 @@ void case_function_facts(struct conformance *t)
     CHECK(t, cuModuleGetLoadingMode, value == 1 || value == 2);
 }
 
-void case_kernel_facts(struct conformance *t)
+void case_kernel_attributes_can_be_queried(struct conformance *t)
 {
     void *library = NULL, *kernel = NULL, *found = NULL, *kernels[2] = {0};
     size_t offset = 99, bytes = 0;
@@ -147,7 +147,7 @@ enum pointer_attribute {
     POINTER_BYTES = 12,
 };
 
-void case_pointer_facts(struct conformance *t)
+void case_pointer_attributes_describe_memory(struct conformance *t)
 {
     uint64_t device = 0, managed = 0, start = 0;
     void *host = NULL, *context = NULL;
@@ -191,7 +191,7 @@ void case_pointer_facts(struct conformance *t)
     EXPECT(t, cuMemFreeHost, CUDA_SUCCESS, (host));
 }
 
-void case_pool_facts(struct conformance *t)
+void case_pool_access_can_be_queried(struct conformance *t)
 {
     struct cuda_location place = {CUDA_LOCATION_DEVICE, 0},
                          nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};

@@ -4,7 +4,7 @@
 enum { GLOBAL = 0, RELAXED = 2, NO_MODE = 99, NONE = 0, ACTIVE = 1, INVALIDATED = 2 };
 #define KERNEL_NS UINT64_C(50000000)
 
-void case_graphs(struct conformance *t)
+void case_captured_graph_repeats_work(struct conformance *t)
 {
     void *stream = NULL, *graph = NULL, *exec = NULL, *start = NULL, *end = NULL;
     size_t count = 0;
@@ -43,7 +43,7 @@ void case_graphs(struct conformance *t)
     EXPECT(t, cuGraphExecDestroy, CUDA_ERROR_INVALID_VALUE, (NULL));
 }
 
-void case_broken_captures(struct conformance *t)
+void case_forbidden_calls_break_captures(struct conformance *t)
 {
     void *stream = NULL, *graph = t;
     uint64_t address = 0;

@@ -26,7 +26,7 @@ static void check_attributes(struct conformance *t)
 }
 
 /* Allocated and freed by the same launch; the graphs' reserve stays until it is trimmed. */
-void case_graph_memory(struct conformance *t)
+void case_graph_memory_stays_until_trim(struct conformance *t)
 {
     struct cuda_allocation_node wanted = {
         .pool = {.allocation_type = CUDA_ALLOCATION_PINNED, .location = {CUDA_LOCATION_DEVICE, 0}},
@@ -70,7 +70,7 @@ void case_graph_memory(struct conformance *t)
 }
 
 /* Allocated in a capture, freed by the program. */
-void case_captured_memory(struct conformance *t)
+void case_captured_allocation_blocks_relaunch(struct conformance *t)
 {
     void *stream = NULL, *graph = NULL, *exec = NULL, *nodes[2] = {0};
     uint64_t address = 0;

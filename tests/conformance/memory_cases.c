@@ -7,7 +7,7 @@ enum { MIB = 1 << 20, WORDS = 1024 };
 #define TOO_MUCH          ((size_t)1 << 50)
 #define NOT_DEVICE_MEMORY UINT64_C(0x10)
 
-void case_memory(struct conformance *t)
+void case_memory_is_counted_and_bounded(struct conformance *t)
 {
     uint64_t a = 0, b = 0, base = 0;
     size_t free_before = 0, free_after = 0, total = 0, bytes = 0;
@@ -36,7 +36,7 @@ void case_memory(struct conformance *t)
     CHECK(t, cuMemFree_v2, free_after + 4 * MIB >= free_before);
 }
 
-void case_memory_async(struct conformance *t)
+void case_async_memory_is_usable(struct conformance *t)
 {
     void *stream = NULL;
     uint64_t a = 0, b = 0;
@@ -52,7 +52,7 @@ void case_memory_async(struct conformance *t)
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
 }
 
-void case_host_memory(struct conformance *t)
+void case_host_memory_is_writable(struct conformance *t)
 {
     void *a = NULL, *b = NULL, *none = NULL;
     int on_stack;
@@ -87,7 +87,7 @@ static void check_fills(struct conformance *t, uint64_t at)
     EXPECT(t, cuMemsetD8Async, CUDA_ERROR_INVALID_VALUE, (NOT_DEVICE_MEMORY, 0, 1, NULL));
 }
 
-void case_copies(struct conformance *t)
+void case_copies_and_fills_are_exact(struct conformance *t)
 {
     uint32_t from[WORDS], to[WORDS] = {0};
     uint64_t a = 0, b = 0;

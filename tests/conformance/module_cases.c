@@ -6,7 +6,7 @@
 static const char broken_ptx[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry x(";
 
-void case_modules(struct conformance *t)
+void case_modules_load_and_find_functions(struct conformance *t)
 {
     void *module = NULL, *function = NULL, *owner = NULL, *none = NULL;
     const char *name = NULL;
@@ -43,7 +43,7 @@ void case_modules(struct conformance *t)
     EXPECT(t, cuModuleUnload, CUDA_ERROR_INVALID_HANDLE, (NULL));
 }
 
-void case_launches(struct conformance *t)
+void case_launches_check_their_arguments(struct conformance *t)
 {
     uint32_t sm_permille = 10, dram_permille = 0;
     uint64_t duration_ns = 1000;
@@ -76,7 +76,7 @@ void case_launches(struct conformance *t)
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
 }
 
-void case_cooperative(struct conformance *t)
+void case_cooperative_launches_must_fit(struct conformance *t)
 {
     uint32_t sm_permille = 10, dram_permille = 0;
     uint64_t duration_ns = 1000;
@@ -117,7 +117,7 @@ void case_cooperative(struct conformance *t)
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
 }
 
-void case_libraries(struct conformance *t)
+void case_libraries_load_and_launch_kernels(struct conformance *t)
 {
     void *library = NULL, *kernel = NULL, *function = NULL;
     const char *name = NULL;

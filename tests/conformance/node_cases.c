@@ -165,7 +165,7 @@ static void run(struct conformance *t, void *exec)
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
 }
 
-void case_graph_nodes(struct conformance *t)
+void case_graph_nodes_run_in_order(struct conformance *t)
 {
     static _Atomic int calls;
     unsigned char to[BYTES] = {0};
@@ -209,7 +209,7 @@ void case_graph_nodes(struct conformance *t)
 }
 
 /* Event nodes, child graphs, words of memory, and empty nodes. */
-void case_more_nodes(struct conformance *t)
+void case_event_and_child_nodes_run(struct conformance *t)
 {
     static _Atomic int calls;
     void *graph = NULL, *child = NULL, *inner = NULL, *event = NULL, *found = NULL, *exec = NULL;
@@ -260,7 +260,7 @@ void case_more_nodes(struct conformance *t)
 }
 
 /* Every kind of node by one call, and events that replace others. */
-void case_any_nodes(struct conformance *t)
+void case_generic_nodes_can_be_changed(struct conformance *t)
 {
     static _Atomic int calls;
     void *graph = NULL, *exec = NULL, *nodes[3] = {0}, *first = NULL, *second = NULL, *none = NULL;
@@ -344,7 +344,7 @@ static void check_updates(struct conformance *t, void *exec, void *graph)
     EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (longer));
 }
 
-void case_graph_changes(struct conformance *t)
+void case_changed_graphs_run_new_parameters(struct conformance *t)
 {
     static _Atomic int calls;
     static unsigned char to[BYTES];
@@ -379,7 +379,7 @@ void case_graph_changes(struct conformance *t)
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (device));
 }
 
-void case_user_objects(struct conformance *t)
+void case_user_objects_live_until_released(struct conformance *t)
 {
     static _Atomic int destroyed;
     enum { NO_SYNC = 1, MOVE = 1 };

@@ -9,7 +9,7 @@ enum { NO_DEVICE = 1000, NO_CLOCK = 100, NO_SENSOR = 100 };
 #define LOAD_NS     UINT64_C(500000000)
 #define GPM_LOAD_NS UINT64_C(1500000000)
 
-void case_nvml_system(struct conformance *t)
+void case_nvml_reports_system_versions(struct conformance *t)
 {
     char text[96] = "";
     unsigned count = 0;
@@ -116,7 +116,7 @@ static void check_sensors(struct conformance *t, void *device)
     EXPECT(t, nvmlDeviceGetMaxClockInfo, NVML_ERROR_INVALID_ARGUMENT, (device, NO_CLOCK, &value));
 }
 
-void case_nvml_devices(struct conformance *t)
+void case_nvml_reports_device_identity(struct conformance *t)
 {
     void *device = NULL, *same = NULL;
     EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());
@@ -218,7 +218,7 @@ static void check_gpm(struct conformance *t, void *device)
 }
 
 /* NVML's view of a process that holds memory and runs a kernel. */
-void case_nvml_load(struct conformance *t)
+void case_nvml_shows_process_load(struct conformance *t)
 {
     void *device = NULL;
     uint64_t address = 0;

@@ -95,7 +95,7 @@ static void check_modes(struct conformance *t, void *device)
         EXPECT(t, name, NVML_ERROR_INVALID_ARGUMENT, ((device), NULL, processes));                 \
     } while (0)
 
-void case_nvml_health(struct conformance *t)
+void case_nvml_reports_device_health(struct conformance *t)
 {
     void *device = NULL;
     EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());
@@ -136,7 +136,7 @@ static void register_sets(struct conformance *t, void *device, void **first, voi
 
 /* After an illegal address the process can do no more, and the driver reports the error to
  * listeners. */
-void case_illegal_address(struct conformance *t)
+void case_illegal_address_ends_context(struct conformance *t)
 {
     static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
                               ".visible .entry gpumux_illegal_address()\n{\n"

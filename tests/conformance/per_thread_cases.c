@@ -29,7 +29,7 @@ static void *look(void *argument)
     return NULL;
 }
 
-void case_per_thread_stream(struct conformance *t)
+void case_per_thread_streams_are_separate(struct conformance *t)
 {
     struct other_thread other = {.t = t, .queried = -1, .priority = 99, .flags = 99};
     pthread_t thread;
@@ -60,7 +60,7 @@ void case_per_thread_stream(struct conformance *t)
 }
 
 /* cuGetProcAddress returns the variants to callers that ask for them. */
-void case_per_thread_names(struct conformance *t)
+void case_per_thread_names_give_variants(struct conformance *t)
 {
     static const struct {
         const char *name, *symbol;

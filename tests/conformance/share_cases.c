@@ -113,7 +113,7 @@ static void open_handles(struct conformance *t, int socket)
     (void)say(socket);
 }
 
-void case_shared_handles(struct conformance *t)
+void case_ipc_handles_share_memory(struct conformance *t)
 {
     struct message message;
     unsigned char byte = 0;
@@ -189,7 +189,7 @@ static void import_memory(struct conformance *t, int socket)
     (void)say(socket);
 }
 
-void case_exported_memory(struct conformance *t)
+void case_exported_memory_is_shared(struct conformance *t)
 {
     struct message message;
     void *handle = NULL;

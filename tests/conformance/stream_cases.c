@@ -37,7 +37,7 @@ static bool may_be_over(uint64_t begun_ns)
     return now_ns() - begun_ns >= LONG_NS;
 }
 
-void case_streams(struct conformance *t)
+void case_streams_report_outstanding_work(struct conformance *t)
 {
     void *plain = NULL, *high = NULL;
     conformance_open_device(t);
@@ -93,7 +93,7 @@ static void check_event_times(struct conformance *t, void *stream, void *start, 
     CHECK(t, cuEventElapsedTime_v2, ms > 295 && ms < 2000);
 }
 
-void case_events(struct conformance *t)
+void case_events_order_and_time_work(struct conformance *t)
 {
     void *start = NULL, *end = NULL, *untimed = NULL, *first = NULL, *second = NULL;
     float ms;
@@ -146,7 +146,7 @@ static void second_step(void *argument)
     steps->second = ++steps->count;
 }
 
-void case_host_functions(struct conformance *t)
+void case_host_functions_run_in_order(struct conformance *t)
 {
     struct steps steps = {0};
     void *stream = NULL;
@@ -163,7 +163,7 @@ void case_host_functions(struct conformance *t)
     EXPECT(t, cuStreamDestroy_v2, CUDA_SUCCESS, (stream));
 }
 
-void case_stream_values(struct conformance *t)
+void case_streams_write_and_await_values(struct conformance *t)
 {
     enum { WAIT_GEQ = 0, WAIT_EQ = 1 };
     void *stream = NULL, *memory = NULL;
@@ -205,7 +205,7 @@ static void note_callback(void *stream, int result, void *argument)
     steps->first = result == CUDA_SUCCESS ? ++steps->count : -1;
 }
 
-void case_stream_callbacks(struct conformance *t)
+void case_stream_callbacks_run_after_work(struct conformance *t)
 {
     struct steps steps = {0};
     void *stream = NULL, *memory = NULL;
@@ -233,7 +233,7 @@ void case_stream_callbacks(struct conformance *t)
 }
 
 /* An event after all streams of a context, and all streams of a context after an event. */
-void case_context_events(struct conformance *t)
+void case_context_events_cover_all_streams(struct conformance *t)
 {
     void *first = NULL, *second = NULL, *event = NULL;
     conformance_open_device(t);

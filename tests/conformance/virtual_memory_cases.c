@@ -46,7 +46,7 @@ static void check_mapping(struct conformance *t, const struct range *range, void
     EXPECT(t, cuMemRelease, CUDA_SUCCESS, (handle)); /* the retained handle */
 }
 
-void case_virtual_memory(struct conformance *t)
+void case_virtual_memory_maps_and_unmaps(struct conformance *t)
 {
     struct cuda_allocation_properties wanted = on_device, found = {0};
     struct range range = {0};
