@@ -190,11 +190,11 @@ static void log_value_newline_becomes_space(void **state)
     struct log log;
     log_init(&log, fds[1], LOG_INFO, true);
     log_write(&log, LOG_DEBUG, "dropped", "%s", "");
-    log_write(&log, LOG_WARN, "node lost", "node=%s why=\"%s\"", "box", "no\nanswer");
+    log_write(&log, LOG_WARN, "node lost", "node=%s reason=\"%s\"", "box", "no\nanswer");
     char line[512] = {0};
     assert_true(read(fds[0], line, sizeof line - 1) > 0);
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
-    assert_non_null(strstr(line, "\"node\": \"box\", \"why\": \"no answer\"}"));
+    assert_non_null(strstr(line, "\"node\": \"box\", \"reason\": \"no answer\"}"));
     close(fds[0]);
     close(fds[1]);
 }
