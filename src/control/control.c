@@ -248,7 +248,7 @@ static void rebuild(struct control *c)
     }
     if (r < 0) {
         cluster_drop(c);
-        log_write(c->log, LOG_ERROR, "state could not be read back", "why=\"%s\"", e.text);
+        log_write(c->log, LOG_ERROR, "state reload failed", "error=\"%s\"", e.text);
         retry_arm(c);
         return;
     }
@@ -276,7 +276,7 @@ static void round_drop(struct control *c, const struct error *error)
 
 static void round_give_up(struct control *c, const struct error *error)
 {
-    log_write(c->log, LOG_ERROR, "what was not stored yet is given up", "why=\"%s\" requests=%zu",
+    log_write(c->log, LOG_ERROR, "pending decisions discarded", "error=\"%s\" requests=%zu",
               error->text, c->filling.requests);
     round_drop(c, error);
 }
@@ -311,7 +311,7 @@ static void stall_probe(struct control *c)
     const struct store_event event = {
         .wall_ms = clock_wall_ms(), .node = "", .what = "stored_again", .text = text};
     if (store_batch_event(c->filling.batch, &event) < 0 ||
-        control_log_later(c, event.what, "text=\"%s\"", text) < 0)
+        control_log_later(c, event.what, "detail=\"%s\"", text) < 0)
         retry_arm(c);
     else
         event_active(c->flush, EV_TIMEOUT, 0);
@@ -333,7 +333,7 @@ static void on_commit_failed(struct control *c, int result, const struct error *
     bool was_stalled = c->stalled;
     c->commits_failed++;
     if (!was_stalled || c->committing_requests > 0) /* once, not for each probe */
-        log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\" requests=%zu", error->text,
+        log_write(c->log, LOG_ERROR, "commit failed", "error=\"%s\" requests=%zu", error->text,
                   c->committing_requests + c->filling.requests);
     lines_drop(&c->committing_lines);
     stall_begin(c, error);
@@ -443,7 +443,7 @@ static int store_event_of(struct control *c, const struct cluster_action *a, int
     int r = store_batch_event(c->filling.batch, &event);
     if (r < 0)
         return r;
-    return control_log_later(c, a->what, "workload=%llu attempt=%d node=%s text=\"%s\"",
+    return control_log_later(c, a->what, "workload=%llu attempt=%d node=%s detail=\"%s\"",
                              (unsigned long long)a->workload, a->attempt, event.node, a->text);
 }
 

@@ -152,13 +152,12 @@ static void job_finish(struct keeper *k, struct job *j)
         learning_set_model(k->learning, j->model, j->total);
         j->model = NULL;
         k->models++;
-        log_write(k->log, LOG_INFO, "a model was trained", "measurements=%llu",
+        log_write(k->log, LOG_INFO, "model trained", "measurements=%llu",
                   (unsigned long long)j->total);
     }
     if (j->result < 0) {
         if (!k->is_failing)
-            log_write(k->log, LOG_WARN, "what was learnt could not be kept; tried again",
-                      "why=\"%s\"", j->error.text);
+            log_write(k->log, LOG_WARN, "learning files not saved", "error=\"%s\"", j->error.text);
         k->is_failing = true;
     } else {
         k->is_failing = false;
@@ -218,8 +217,8 @@ static void refuse(const struct keeper *k, const char *name, const struct error 
     char aside[32];
     (void)snprintf(aside, sizeof aside, "%s.refused", name);
     (void)renameat(k->directory_fd, name, k->directory_fd, aside);
-    log_write(k->log, LOG_WARN, "what was learnt is refused, and learnt anew",
-              "file=%s/%s why=\"%s\"", directory_name, name, why->text);
+    log_write(k->log, LOG_WARN, "learning file discarded", "file=%s/%s error=\"%s\"",
+              directory_name, name, why->text);
 }
 
 /* Reads a file into `bytes`; *ret_there: the file exists and fits. Returns 0, or -ERR_x if it

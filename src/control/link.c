@@ -132,7 +132,7 @@ static struct bufferevent *link_end(struct node_link *link, const char *why)
     str_copy(node, sizeof node, link->node);
     uint64_t session = link->session;
     log_write(c->log, session ? LOG_WARN : LOG_INFO, "node connection ended",
-              "node=%s certificate=%s why=\"%s\"", node, link->certified, why);
+              "node=%s certificate=%s reason=\"%s\"", node, link->certified, why);
     if (session && c->stalled)
         keep_session(link);
     struct bufferevent *stream = link_release(link);
@@ -374,7 +374,7 @@ static void on_renew(struct node_link *link, const char *request)
         link->certified_until_wall_ms = facts.until_wall_ms;
         (void)link_write(link, &msg); /* on failure the node asks again */
     } else {
-        log_write(c->log, LOG_WARN, "no new certificate for a node", "node=%s why=\"%s\"",
+        log_write(c->log, LOG_WARN, "node certificate renewal failed", "node=%s error=\"%s\"",
                   link->node, e.text);
     }
     str_done(&pem);
@@ -392,8 +392,8 @@ static bool hold_lease(struct node_link *link, const struct nodemsg *msg)
     if (msg->type != NODEMSG_BEAT)
         return true;
     for (size_t i = 0; i < msg->note_count; i++)
-        log_write(link->control->log, LOG_WARN, "a device's note cannot be stored",
-                  "node=%s device=%s text=\"%s\"", link->node, msg->notes[i].uuid,
+        log_write(link->control->log, LOG_WARN, "device note dropped",
+                  "node=%s device=%s reason=stalled detail=\"%s\"", link->node, msg->notes[i].uuid,
                   msg->notes[i].text);
     if (link_write(link, &answer) != -ERR_UNAVAILABLE)
         return true;
@@ -514,8 +514,8 @@ int links_take(struct control *c, struct bufferevent *stream,
     const char *name = certificate ? certificate->name : "";
     struct node_link *link = has_room(c) ? calloc(1, sizeof *link) : NULL;
     if (!link || !str_copy(link->certified, sizeof link->certified, name)) {
-        log_write(c->log, LOG_WARN, "node connection refused", "certificate=%s why=\"%s\"", name,
-                  link ? "its name is too long" : "too many");
+        log_write(c->log, LOG_WARN, "node connection refused", "certificate=%s reason=\"%s\"", name,
+                  link ? "the name in the certificate is too long" : "too many connections");
         free(link);
         bufferevent_free(stream);
         return -ERR_UNAVAILABLE;
@@ -545,8 +545,8 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     struct bufferevent *stream =
         known ? bufferevent_socket_new(c->base, fd, BEV_OPT_CLOSE_ON_FREE) : NULL;
     if (!stream) {
-        log_write(c->log, LOG_WARN, "node connection refused", "why=\"%s\"",
-                  known ? "out of memory" : "neither root nor our own user");
+        log_write(c->log, LOG_WARN, "node connection refused", "reason=\"%s\"",
+                  known ? "out of memory" : "the peer is neither root nor the user of control");
         close(fd);
         return;
     }
@@ -558,7 +558,7 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
 {
     const struct timeval again = milliseconds(LISTEN_AGAIN_MS);
     struct control *c = arg;
-    log_write(c->log, LOG_WARN, "cannot accept nodes", "why=\"%s\"", strerror(errno));
+    log_write(c->log, LOG_WARN, "node connection accept failed", "error=\"%s\"", strerror(errno));
     evconnlistener_disable(listener);
     evtimer_add(c->listen_again, &again);
 }

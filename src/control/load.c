@@ -200,9 +200,8 @@ static int set_aside(struct error *e, struct control *c, const struct loading *l
     if (r == 0)
         r = store_commit(e, c->store, s.batch);
     for (size_t i = 0; i < l->unreadable_count && r == 0; i++)
-        log_write(c->log, LOG_ERROR, "a workload is set aside: it has failed, its record is kept",
-                  "workload=%llu why=\"%s\"", (unsigned long long)l->unreadable[i].id,
-                  l->unreadable[i].why);
+        log_write(c->log, LOG_ERROR, "workload set aside", "workload=%llu error=\"%s\"",
+                  (unsigned long long)l->unreadable[i].id, l->unreadable[i].why);
     store_batch_free(s.batch);
     return r;
 }

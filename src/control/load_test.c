@@ -73,8 +73,8 @@ static void unreadable_workload_is_set_aside(void **state)
     submit(f, SPEC("follows", ",\"after\":[\"broken\"]"));
     submit(f, SPEC("comes_later", ",\"after\":[\"broken:ended\"]"));
     restart_changed(f, "UPDATE workloads SET status = '{\"state\":\"que' WHERE id = 1");
-    assert_true(log_says(f, "a workload is set aside: it has failed, its record is kept"));
-    assert_true(log_says(f, "workload=1 why=\"its record cannot be read: "));
+    assert_true(log_says(f, "workload set aside"));
+    assert_true(log_says(f, "workload=1 error=\"its record cannot be read: "));
     /* The workload is shown alone and in lists. */
     expect_answer(f, "/v1/workloads/1", "\"text\":\"its record cannot be read: ");
     expect_answer(f, "/v1/workloads/broken", "\"state\":\"failed\"");

@@ -31,7 +31,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
     struct tls_context *context;
     int64_t due_ms;
     if (authority_server_context(&e, c->authority, &context, &due_ms) < 0) {
-        log_write(c->log, LOG_ERROR, "no new certificate for control", "why=\"%s\"", e.text);
+        log_write(c->log, LOG_ERROR, "control certificate renewal failed", "error=\"%s\"", e.text);
         arm(c, RETRY_MS);
         return;
     }

@@ -173,13 +173,13 @@ static void commit_in_flight_outlives_dropped_round(void **state)
     post(f->second, "/v1/workloads", SPEC("refused"));
     expect(f, f->second, 503, "");
     assert_true(committer_busy(f->control->committer));
-    assert_true(log_says(f, "given up why=\"out of memory\" requests=1"));
+    assert_true(log_says(f, "pending decisions discarded error=\"out of memory\" requests=1"));
     assert_false(log_says(f, "submitted workload=1")); /* the commit may still fail */
     hold_commits(false);
 
     expect(f, f->first, 201, "\"id\":1,\"name\":\"kept\"");
     assert_int_equal(f->control->rebuilds, 1);
-    assert_true(log_says(f, "submitted workload=1 attempt=0 node= text=\"kept\""));
+    assert_true(log_says(f, "submitted workload=1 attempt=0 node= detail=\"kept\""));
     assert_false(log_says(f, "dropped"));
     post(f->second, "/v1/workloads", SPEC("next"));
     expect(f, f->second, 201, "\"id\":2,\"name\":\"next\"");
@@ -221,7 +221,7 @@ static void leases_hold_while_commits_fail(void **state)
     node_close(&node);
     node_close(&late);
     assert_int_equal(f->control->rebuilds, 2);
-    assert_true(log_says(f, "stored_again text=\"nothing could be stored for "));
+    assert_true(log_says(f, "stored_again detail=\"nothing could be stored for "));
     node_hello(f, &node, "n1");
     node_expect(f, &node, NODEMSG_WELCOME);
     assert_int_not_equal(node.msg.session, session);

@@ -61,7 +61,7 @@ static int load_token(void *arg, const struct store_token *row)
         str_copy(t->creator, sizeof t->creator, row->creator) &&
         (t->for_node || control_role_parse(row->role, &t->role)))
         return 0;
-    log_write(c->log, LOG_ERROR, "a token cannot be read and is not accepted", "token=%llu",
+    log_write(c->log, LOG_ERROR, "token rejected", "token=%llu reason=\"unreadable record\"",
               (unsigned long long)row->id);
     token_remove(t);
     return 0;

@@ -79,7 +79,7 @@ prlimit --pid "$daemon_pid" --nofile=0:
 "$ask" "$state/node.sock" / > /dev/null 2>&1 &
 knocks=$!
 wait_until "the daemon says that it can take no node" grep \
-    -q 'cannot accept nodes.*Too many open files' "$log"
+    -q 'node connection accept failed.*Too many open files' "$log"
 prlimit --pid "$daemon_pid" --nofile=1024:
 wait "$knocks" || true # it was taken, and is no node
 wait_until "the node is there" node_joined
