@@ -59,7 +59,7 @@ static void refuse(struct handshake *h, const char *why)
         s->refusals_logged = 0;
     }
     if (s->refusals_logged < LOG_LINES_MAX) {
-        log_write(s->log, LOG_WARN, "connection refused", "peer=%s why=\"%s\" unlogged=%llu",
+        log_write(s->log, LOG_WARN, "connection refused", "peer=%s reason=\"%s\" unlogged=%llu",
                   h->peer, why, (unsigned long long)s->refusals_unlogged);
         s->refusals_logged++;
         s->refusals_unlogged = 0;
@@ -101,7 +101,7 @@ static void become_connection(struct handshake *h, const struct http_peer *peer)
     h->tls = NULL;
     handshake_free(h);
     if (connection_new(s, fd, tls, peer) < 0)
-        log_write(s->log, LOG_ERROR, "no memory for a connection", "%s", "");
+        log_write(s->log, LOG_ERROR, "connection dropped", "reason=memory");
 }
 
 static void finish(struct handshake *h)

@@ -171,7 +171,7 @@ static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct
         return;
     }
     if (connection_new(s, fd, NULL, &peer) < 0)
-        log_write(s->log, LOG_ERROR, "no memory for a connection", "%s", "");
+        log_write(s->log, LOG_ERROR, "connection dropped", "reason=memory");
     else
         server_watch_time(s);
 }
@@ -181,7 +181,7 @@ static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct
 static void on_accept_error(struct evconnlistener *accepts, void *arg)
 {
     struct http_server *s = ((struct listener *)arg)->server;
-    log_write(s->log, LOG_WARN, "cannot accept connections", "why=\"%s\"", strerror(errno));
+    log_write(s->log, LOG_WARN, "connection accept failed", "error=\"%s\"", strerror(errno));
     evconnlistener_disable(accepts);
     server_watch_time(s);
 }

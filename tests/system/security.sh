@@ -197,7 +197,7 @@ for word in token_created token_revoked token_expired; do
 done
 
 echo "-- strangers on the wire"
-refused() { grep -q "connection refused .*why=\"[^\"]*$1" "$log"; }
+refused() { grep -q "connection refused .*reason=\"[^\"]*$1" "$log"; }
 curl -sS --max-time 10 "http://127.0.0.1:$port/healthz" > "$work/out" 2>&1 && fail "plain HTTP is answered"
 wait_until "a line about plain HTTP" refused 'plain HTTP'
 printf '\x00\x01\x02\x03nothing known' | timeout 10 bash -c "cat > /dev/tcp/127.0.0.1/$port" || true
