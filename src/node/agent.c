@@ -121,7 +121,7 @@ static int describe_node(struct error *e, struct agent *a)
         return r;
     }
     if (r < 0)
-        log_write(a->log, LOG_WARN, "no devices", "reason=\"%s\"", none.text);
+        log_write(a->log, LOG_WARN, "device discovery failed", "error=\"%s\"", none.text);
     else
         a->info.device_count = gpu_inventory(a->gpu, a->info.devices);
     return sampler_new(e, a->gpu, &a->sampler);

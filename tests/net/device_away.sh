@@ -18,7 +18,7 @@ id=$(submit \
 wait_field "$id" state running
 fault() { GPUMUX_EMU=$work/n1/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$@"; }
 cable cut n1
-wait_until "the node has noticed" says n1 "lost control"
+wait_until "the node has noticed" says n1 "control connection lost"
 fault 0 thermal 50
 wait_until "the device is out of bounds" says n1 "to=overlimit"
 fault 0 thermal 0

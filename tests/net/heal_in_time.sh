@@ -18,11 +18,11 @@ wait_field "$waits" state running
 where=$(field "$waits" node)
 cable cut "$where"
 touch "$work/go" # it ends while nobody hears of it
-wait_until "its node is tired of silence" says "$where" "it is silent"
+wait_until "its node is tired of silence" says "$where" "reason=silent"
 has "$waits" state running || fail "control knows what it cannot have heard"
 is_connected "$where" > /dev/null || fail "the node was given up within its lease"
 cable heal "$where"
-wait_until "it has joined again" says "$where" "joined control" 2
+wait_until "it has joined again" says "$where" "control session opened" 2
 ends "$waits" succeeded
 [ "$(field "$waits" attempt)" = 1 ] || fail "it ran again"
 has "$id" state running || fail "the other task was touched"

@@ -16,7 +16,7 @@ unharmed() {
     [ "$(field "$id" attempt)" = 1 ] || fail "the task runs again"
     [ "$(api GET /v1/nodes 'nodes[].name' | wc -l)" = 1 ] || fail "there are two nodes"
     [ -z "$(ls "$work/n2/node/attempts" 2> /dev/null)" ] || fail "the second was given something"
-    if says n1 "joined control" 2; then fail "the first had to join again"; fi
+    if says n1 "control session opened" 2; then fail "the first had to join again"; fi
 }
 invite
 start_node n2 --set node_name=n1 "${invitation[@]}"
@@ -26,7 +26,7 @@ unharmed
 
 invite --name n1
 start_node n2 --set node_name=n1 "${invitation[@]}"
-wait_until "the second is refused" says n2 "control refuses this node"
+wait_until "the second is refused" says n2 "node refused"
 unharmed
 
 # The first is gone, and nothing of it can live: its name is free for who has a certificate for it.
@@ -34,5 +34,5 @@ cancel "$id"
 ends "$id" cancelled
 wait_until "the first has settled its attempt" settled n1
 kill "${node_pid[n1]}"
-wait_until "the second has taken its place" says n2 "joined control"
+wait_until "the second has taken its place" says n2 "control session opened"
 wait_until "control shows it" is_connected n1

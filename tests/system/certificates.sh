@@ -117,7 +117,7 @@ mkdir -p "$work/twin2/node"
 cp -p "$work/twin/node/"{ca.pem,node.pem,node.key} "$work/twin2/node"
 joined=$(grep -c node_joined "$control_log")
 start_node twin2
-says "$work/twin2.log" "control refuses this node.*another node of the name twin"
+says "$work/twin2.log" "node refused.*another node of the name twin"
 is_connected twin > /dev/null || fail "the first was harmed"
 [ "$(grep -c node_joined "$control_log")" = "$joined" ] || fail "the first had to come again"
 has "$id" state running || fail "its task is $(field "$id" state)"

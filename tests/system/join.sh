@@ -66,7 +66,7 @@ ends "$id" cancelled
 
 echo "-- the same line again does no harm"
 said=$(join_node n1 "$first")
-grep -q "has joined before" <<< "$said" || fail "$said"
+grep -q "node join skipped" <<< "$said" || fail "$said"
 
 echo "-- tokens: used, unknown, expired, revoked, for another name"
 refused "was used" join_node n2 "$first"
@@ -104,7 +104,7 @@ other_port=$(sed -nE 's/^  network .* port ([0-9]+)$/\1/p' "$work/other/log")
 url=https://localhost:$other_port fingerprint=$(sed -E 's/.*--ca ([^ ]+).*/\1/' "$work/other/line") \
     join_node alien "$(sed -E 's/.*--token ([^ ]+).*/\1/' "$work/other/line")" > /dev/null
 start_node alien # with the url of the first
-says "$work/alien.log" "control cannot be reached.*certificate"
+says "$work/alien.log" "control connection failed.*certificate"
 kill_node alien
 alien=(-cert "$work/alien/node/node.pem" -key "$work/alien/node/node.key" -alpn gpumux-node/1)
 next_is_logged

@@ -16,7 +16,7 @@ control_first() {
 
 echo "-- its program cannot be run for a while: nobody is lost for that"
 # mps_is_said STATE TEXT [TIMES]: in the log.
-mps_is_said() { [ "$(grep -c "MPS device=.* state=$1 text=\"$2" "$log")" -ge "${3:-1}" ]; }
+mps_is_said() { [ "$(grep -c "mps state changed device=.* state=$1 reason=\"$2" "$log")" -ge "${3:-1}" ]; }
 ln -s "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" "$control"
 up --set mps_control="$control"
 client_runs

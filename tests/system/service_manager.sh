@@ -82,5 +82,5 @@ run_as=()
 state=$work/s2
 export GPUMUX_SOCKET=$state/api.sock
 start --without-devices
-grep -q 'no service manager' "$log" || fail "the log does not tell of the missing manager"
+grep -q 'service manager connection failed' "$log" || fail "the log does not tell of the missing manager"
 stop

@@ -57,7 +57,7 @@ static void tell_manager(struct daemon *d, const char *state, const char *status
     struct error e = {0};
     if (notify_send(&e, &d->notifier, "%s%sSTATUS=%s", state ? state : "", state ? "\n" : "",
                     status) < 0)
-        log_write(&d->log, LOG_WARN, "no word to the service manager", "error=\"%s\"", e.text);
+        log_write(&d->log, LOG_WARN, "service manager notification failed", "error=\"%s\"", e.text);
 }
 
 static void tell_ready(struct daemon *d, const char *status)
@@ -89,7 +89,7 @@ static void stop(int signal_number, short what, void *arg)
 {
     (void)what;
     struct daemon *d = arg;
-    log_write(&d->log, LOG_INFO, "stopping", "signal=%s", sigabbrev_np(signal_number));
+    log_write(&d->log, LOG_INFO, "stop requested", "signal=%s", sigabbrev_np(signal_number));
     tell_manager(d, "STOPPING=1", "stopping; workloads run on");
     event_base_loopbreak(d->base);
 }
@@ -219,7 +219,8 @@ static int daemon_init(struct error *e, struct daemon *d, const struct invocatio
     log_init(&d->log, STDERR_FILENO, level, str_equal(d->config.log_format, "json"));
     struct error deaf = {0};
     if (notify_init(&deaf, &d->notifier, getenv("NOTIFY_SOCKET")) < 0)
-        log_write(&d->log, LOG_WARN, "no service manager", "error=\"%s\"", deaf.text);
+        log_write(&d->log, LOG_WARN, "service manager connection failed", "error=\"%s\"",
+                  deaf.text);
     if ((r = paths_make_state(e, &d->arena, option_value(in, "state"), &d->state)) < 0 ||
         (r = choose_sockets(e, d, in)) < 0)
         return r;
@@ -285,8 +286,9 @@ static int join(struct error *e, struct daemon *d, const struct invocation *in,
     if (r == 0)
         r = join_cluster(e, &options, name, &before);
     if (r == 0)
-        log_write(&d->log, LOG_INFO, before ? "has joined before" : "joined", "node=%s control=%s",
-                  name, option_value(in, "control"));
+        log_write(&d->log, LOG_INFO, before ? "node join skipped" : "node joined",
+                  "node=%s control=%s%s", name, option_value(in, "control"),
+                  before ? " reason=\"already joined\"" : "");
     return r;
 }
 

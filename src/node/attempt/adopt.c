@@ -50,7 +50,7 @@ static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
     if (!uuid)
         return false;
     (void)snprintf(ret->why, sizeof ret->why, "its device %s is not there any more", uuid);
-    log_write(r->agent->log, LOG_WARN, "attempt lost its device", "attempt=%s device=%s", r->name,
+    log_write(r->agent->log, LOG_WARN, "attempt device lost", "attempt=%s device=%s", r->name,
               uuid);
     return true;
 }

@@ -443,8 +443,8 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
     if (make_directory(&e, a, name, &fd) == 0)
         r = run_new(a, workload, attempt, fd);
     if (!r) { /* control asks again, when there may be room */
-        log_write(a->log, LOG_WARN, "attempt that never ran not recorded",
-                  "attempt=%s error=\"%s\"", name, e.text);
+        log_write(a->log, LOG_WARN, "unstarted attempt not recorded", "attempt=%s error=\"%s\"",
+                  name, e.text);
         return;
     }
     r->life.kept.verdict = verdict;

@@ -384,8 +384,8 @@ void run_put_away(struct run *r)
     if (renameat(a->attempts_fd, r->name, a->finished_fd, r->name) < 0 && errno != ENOENT &&
         (durable_remove_tree(NULL, a->finished_fd, r->name) < 0 ||
          renameat(a->attempts_fd, r->name, a->finished_fd, r->name) < 0)) {
-        log_write(a->log, LOG_WARN, "attempt not put away", "attempt=%s error=\"%s\"", r->name,
-                  strerror(errno));
+        log_write(a->log, LOG_WARN, "finished attempt not archived", "attempt=%s error=\"%s\"",
+                  r->name, strerror(errno));
         return;
     }
     unlinkat(a->locks_fd, r->name, 0);

@@ -105,11 +105,14 @@ static void on_moved(void *arg, enum checkpoint_result result, const char *text)
     char said[WORKLOAD_TEXT_MAX], why[WORKLOAD_TEXT_MAX];
     str_copy(why, sizeof why, text); /* before the text goes with its process */
     bury_mover(r, false);
-    log_write(r->agent->log, result == CHECKPOINT_DONE ? LOG_INFO : LOG_WARN,
-              "attempt memory moved",
-              "attempt=%s to=%s done=%d bytes=%llu seconds=%.1f text=\"%s\"", r->name,
-              leaves ? "host" : "device", result == CHECKPOINT_DONE,
-              (unsigned long long)r->own.moved_bytes, took_s, why);
+    if (result == CHECKPOINT_DONE)
+        log_write(r->agent->log, LOG_INFO, "attempt memory moved",
+                  "attempt=%s to=%s bytes=%llu seconds=%.1f", r->name, leaves ? "host" : "device",
+                  (unsigned long long)r->own.moved_bytes, took_s);
+    else
+        log_write(r->agent->log, LOG_WARN, "attempt memory move failed",
+                  "attempt=%s to=%s error=\"%s\" seconds=%.1f", r->name, leaves ? "host" : "device",
+                  why, took_s);
     (void)snprintf(said, sizeof said, "%.1f GiB in %.1f s", gib(r->own.moved_bytes), took_s);
     tell_moved(r, moved[result], result == CHECKPOINT_DONE ? said : why);
     if (!attempt_stands_still(&r->life))
@@ -248,8 +251,8 @@ void suspend_move(struct run *r, bool off, bool again)
         result = start_move(&e, r, off);
     if (result == 0)
         return;
-    log_write(r->agent->log, LOG_WARN, "attempt memory not moved", "attempt=%s to=%s why=\"%s\"",
-              r->name, off ? "host" : "device", e.text);
+    log_write(r->agent->log, LOG_WARN, "attempt memory move failed",
+              "attempt=%s to=%s error=\"%s\"", r->name, off ? "host" : "device", e.text);
     tell_moved(r, MOVED_REFUSED, e.text);
 }
 

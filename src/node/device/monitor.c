@@ -46,8 +46,8 @@ static void note(struct monitor *m, int device, bool alarm, const char *text)
 {
     const char *uuid = m->agent->info.devices[device].uuid;
     log_write(m->agent->log, alarm ? LOG_ERROR : LOG_WARN,
-              alarm ? "a device needs attention" : "a device told something",
-              "device=%s text=\"%s\"", uuid, text);
+              alarm ? "device alarm raised" : "device note recorded", "device=%s detail=\"%s\"",
+              uuid, text);
     /* else the list is full, and only the log has the note */
     if (notes_add(&m->notes, uuid, alarm, text))
         m->changed = true;
@@ -91,9 +91,9 @@ static void tell_run(struct monitor *m, int device, const struct device_action *
     /* The whole grace period is for an orderly end; GPU work is ended after it. */
     event.stop.grace_ms = action->grace_ms + (action->grace_ms ? ATTEMPT_END_WORK_MS : 0);
     if (event.kind != ATTEMPT_CLEARED)
-        log_write(m->agent->log, LOG_WARN, "device acts on attempt",
-                  "device=%s attempt=%s action=%s why=\"%s\"", m->agent->info.devices[device].uuid,
-                  r->name,
+        log_write(m->agent->log, LOG_WARN, "device action taken",
+                  "device=%s attempt=%s action=%s reason=\"%s\"",
+                  m->agent->info.devices[device].uuid, r->name,
                   event.kind == ATTEMPT_EVICT  ? "suspend"
                   : event.kind == ATTEMPT_STOP ? "stop"
                                                : "acquit",
@@ -147,7 +147,7 @@ static void act(struct monitor *m, int device, const struct device_action *actio
     case DEVICE_ACT_STATE:
         note_unseen(m, device, action);
         log_write(m->agent->log, action->to == DEVICE_HEALTHY ? LOG_INFO : LOG_WARN,
-                  "device changed its state", "device=%s from=%s to=%s why=\"%s\"",
+                  "device state changed", "device=%s from=%s to=%s reason=\"%s\"",
                   m->agent->info.devices[device].uuid, device_state_name(action->from),
                   device_state_name(action->to), action->text);
         break;

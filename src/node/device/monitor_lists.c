@@ -8,8 +8,7 @@ static void take_list(struct agent *a, const char *name, struct device_list *ret
     struct error e = {0};
     *ret = (struct device_list){0};
     if (device_list_read(&e, a->directory_fd, name, ret) < 0)
-        log_write(a->log, LOG_ERROR, "cannot read how the devices were", "file=%s error=\"%s\"",
-                  name, e.text);
+        log_write(a->log, LOG_ERROR, "device list not read", "file=%s error=\"%s\"", name, e.text);
 }
 
 void monitor_lists_read(struct agent *a, struct device_list *ret_untested,
@@ -33,8 +32,8 @@ static void write_list(struct agent *a, const char *name, struct device_monitor 
         if (agent_find_device(a, before.items[i].uuid) < 0)
             device_list_add(&list, before.items[i].uuid, before.items[i].cause);
     if (device_list_write(&e, a->directory_fd, name, &list) < 0)
-        log_write(a->log, LOG_ERROR, "cannot record how the devices are", "file=%s error=\"%s\"",
-                  name, e.text);
+        log_write(a->log, LOG_ERROR, "device list not written", "file=%s error=\"%s\"", name,
+                  e.text);
 }
 
 void monitor_lists_write(struct agent *a, struct device_monitor *const *devices, int count)

@@ -95,7 +95,7 @@ static void complain(struct agent *a, const char *why)
     if (str_equal(l->trouble, why))
         return;
     str_copy(l->trouble, sizeof l->trouble, why);
-    log_write(a->log, LOG_WARN, "control cannot be reached, trying again", "control=%s why=\"%s\"",
+    log_write(a->log, LOG_WARN, "control connection failed", "control=%s error=\"%s\"",
               a->control_name, why);
 }
 
@@ -109,7 +109,7 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
     (void)what;
     struct agent *a = arg;
     if (a->link.welcomed)
-        log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"it is silent\"",
+        log_write(a->log, LOG_WARN, "control connection lost", "control=%s reason=silent",
                   a->control_name);
     else
         complain(a, "no welcome came in time");
@@ -260,7 +260,8 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     struct control_link *l = &a->link;
     if (msg->protocol != NODEMSG_PROTOCOL || !msg->version ||
         !skew_is_allowed(GPUMUX_VERSION, msg->version)) {
-        log_write(a->log, LOG_ERROR, "control's version does not fit", "control=%s node=%s",
+        log_write(a->log, LOG_ERROR, "control version rejected",
+                  "control=%s control_version=%s node_version=%s", a->control_name,
                   msg->version ? msg->version : "", GPUMUX_VERSION);
         l->retry_ms = RETRY_REFUSED_MS;
         disconnect(a);
@@ -284,8 +285,8 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     beat_after(l, 1 + (int64_t)rng_below(&l->rng, (uint64_t)l->beat_ms));
     l->silence_ms = silence_after(l->lease_ms, l->beat_ms);
     expect_word(l, l->silence_ms);
-    log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
-              (unsigned long long)l->session, a->run_count);
+    log_write(a->log, LOG_INFO, "control session opened", "control=%s session=%llu attempts=%zu",
+              a->control_name, (unsigned long long)l->session, a->run_count);
     /* Changes between hello and welcome were not sent. Devices come first: an attempt that ended
      * because its device was disabled must not be placed there again. */
     send_beat(a);
@@ -322,7 +323,7 @@ static void take_message(struct agent *a, const struct nodemsg *msg)
         renewal_take(a, msg);
         break;
     case NODEMSG_REFUSE:
-        log_write(a->log, LOG_ERROR, "control refuses this node", "text=\"%s\"",
+        log_write(a->log, LOG_ERROR, "node refused", "control=%s reason=\"%s\"", a->control_name,
                   msg->text ? msg->text : "");
         a->link.retry_ms = RETRY_REFUSED_MS;
         disconnect(a);
@@ -344,7 +345,8 @@ static bool take_line(struct agent *a, const char *line, size_t length)
     if (r == 0)
         take_message(a, &msg);
     else
-        log_write(a->log, LOG_ERROR, "cannot understand control", "error=\"%s\"", e.text);
+        log_write(a->log, LOG_ERROR, "control message rejected", "control=%s error=\"%s\"",
+                  a->control_name, e.text);
     arena_done(&arena);
     return r == 0;
 }
@@ -363,7 +365,8 @@ static void on_readable(struct bufferevent *stream, void *arg)
             disconnect(a);
     }
     if (a->link.stream == stream && evbuffer_get_length(in) > NODEMSG_LINE_MAX) {
-        log_write(a->log, LOG_ERROR, "control sends a line without end", "bytes=%zu",
+        log_write(a->log, LOG_ERROR, "control message rejected",
+                  "control=%s reason=\"line too long\" bytes=%zu", a->control_name,
                   evbuffer_get_length(in));
         disconnect(a);
     }
@@ -398,7 +401,7 @@ static void say_why(struct agent *a, struct bufferevent *stream, short what)
     struct error e = {0};
     explain(&e, a, stream, what);
     if (a->link.welcomed)
-        log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"%s\"",
+        log_write(a->log, LOG_WARN, "control connection lost", "control=%s error=\"%s\"",
                   a->control_name, e.text);
     else
         complain(a, e.text);

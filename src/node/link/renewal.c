@@ -30,7 +30,7 @@ static void ask(struct agent *a)
         const struct nodemsg msg = {.type = NODEMSG_RENEW, .pem = str_text(&request)};
         link_send(a, &msg);
     } else {
-        log_write(a->log, LOG_ERROR, "no request for a new certificate", "error=\"%s\"", e.text);
+        log_write(a->log, LOG_ERROR, "certificate request failed", "error=\"%s\"", e.text);
     }
     str_done(&request);
     ask_in(a, n->again_ms);
@@ -108,7 +108,7 @@ void renewal_take(struct agent *a, const struct nodemsg *msg)
     if (!a->networked || a->renewal.key.length == 0)
         return; /* not requested */
     if (change(&e, a, msg->pem) < 0) {
-        log_write(a->log, LOG_ERROR, "the new certificate cannot be used", "error=\"%s\"", e.text);
+        log_write(a->log, LOG_ERROR, "certificate rejected", "error=\"%s\"", e.text);
         return; /* the request is repeated */
     }
     str_clear(&a->renewal.key);

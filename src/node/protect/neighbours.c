@@ -82,8 +82,8 @@ static void add(struct session *s, struct member *service, uint32_t device)
                 .service = service, .device = device, .generation = ++s->generation};
             return;
         }
-    log_write(s->registrar->options.log, LOG_WARN, "too many services to show",
-              "attempt=%s most=%d", s->name, REGISTER_NEIGHBOURS_MAX);
+    log_write(s->registrar->options.log, LOG_WARN, "neighbour list truncated",
+              "attempt=%s limit=%d", s->name, REGISTER_NEIGHBOURS_MAX);
 }
 
 static void show_to(struct session *s, struct member *service)

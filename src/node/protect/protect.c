@@ -112,8 +112,8 @@ static void on_mps(void *arg, const char *uuid, enum mps_state state, const char
 {
     struct agent *a = arg;
     bool bad = state == MPS_SILENT || state == MPS_BROKEN || state == MPS_FAILED;
-    log_write(a->log, bad ? LOG_WARN : LOG_INFO, "MPS", "device=%s state=%s text=\"%s\"", uuid,
-              mps_state_name(state), text);
+    log_write(a->log, bad ? LOG_WARN : LOG_INFO, "mps state changed",
+              "device=%s state=%s reason=\"%s\"", uuid, mps_state_name(state), text);
     monitor_mps(a, uuid, state, text);
     if (state == MPS_READY || state == MPS_FAILED)
         start_waiting(a, uuid, state == MPS_FAILED ? text : NULL);
@@ -389,7 +389,7 @@ void protect_adopt(struct run *r)
 {
     struct error e = {0};
     if (r->own.terms.device_count > 0 && make_session(&e, r, find_ledger(r), true) < 0)
-        log_write(r->agent->log, LOG_ERROR, "attempt runs unprotected", "attempt=%s error=\"%s\"",
+        log_write(r->agent->log, LOG_ERROR, "attempt protection failed", "attempt=%s error=\"%s\"",
                   r->name, e.text);
 }
 

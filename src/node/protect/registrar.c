@@ -21,6 +21,11 @@
 #define SO_PEERPIDFD 77
 #endif
 
+static const char *const refusal_names[] = {[REGISTER_STRANGER] = "stranger",
+                                            [REGISTER_FULL] = "full",
+                                            [REGISTER_UNKNOWN_VERSION] = "version",
+                                            [REGISTER_BROKEN] = "broken"};
+
 static void on_hold_over(evutil_socket_t fd, short what, void *arg);
 
 int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret)
@@ -474,8 +479,8 @@ static void on_hello(evutil_socket_t fd, short what, void *arg)
             .reason = (uint32_t)refusal};
         if (a->fd >= 0)
             (void)send_packet(a->fd, &refused, sizeof refused, 0, NULL);
-        log_write(a->session->registrar->options.log, LOG_WARN, "a process was refused",
-                  "attempt=%s reason=%d", a->session->name, refusal);
+        log_write(a->session->registrar->options.log, LOG_WARN, "process registration refused",
+                  "attempt=%s reason=%s", a->session->name, refusal_names[refusal]);
     }
     applicant_free(a);
 }
