@@ -1,4 +1,4 @@
-/* Writing actions; the last part of every step. */
+/* Appends actions to the caller's list, the last part of every step. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +127,7 @@ static void flush_store(struct cluster *c, struct workload *w)
     w->is_new = w->store_due = false;
 }
 
-/* Sends what is due and sees to it that it is repeated until the node confirms it. */
+/* Sends pending messages of a workload. The timer repeats an unconfirmed one. */
 static void flush_sends(struct cluster *c, struct workload *w)
 {
     bool grant = w->grant_due && w->node && w->status.state == WORKLOAD_PLACED;

@@ -1,14 +1,14 @@
 /*
- * Allowances: how much of the devices the workloads of a user or a group may hold at a time.
+ * Allowances: the amount of devices that the workloads of a user or a group may hold at a time.
  *
- * Up to what is guaranteed they go before everybody who borrows; beyond it they borrow, when nobody
- * with a guarantee waits for the room, up to a limit. One that finds no room within its guarantee
- * takes it back: a borrower that has a checkpoint, the one placed last, is queued again. Who has no
- * allowance borrows without a limit.
+ * Workloads within the guaranteed amount precede all borrowers. Workloads beyond the guarantee
+ * borrow up to the maximum, while no workload within its guarantee waits for the room. If a
+ * workload finds no room within its guarantee, the cluster requeues a borrower with a checkpoint,
+ * the one placed last. Users without an allowance borrow without a limit.
  *
- * What a workload holds is counted in millionths of a device, the largest there is: the larger of
- * its guaranteed share and its part of the memory, all of it if it named no quota. The count is
- * rounded down, so that three thirds of a device fit into an allowance of one.
+ * The unit is a millionth of the largest device. A workload holds the larger of its guaranteed
+ * share and its fraction of the memory, or a whole device if it has no quota. The count is rounded
+ * down, so that three thirds of a device fit into an allowance of one.
  */
 #include <stdio.h>
 
@@ -58,14 +58,15 @@ bool allowance_explain(const struct cluster *c, uint32_t number, const struct wo
     const struct cluster_allowance *a = allowance_of(c, number);
     double asked = devices(allowance_ppm(c, needs)), most = devices(a->most_ppm);
     if (asked > most)
-        (void)snprintf(text, WORKLOAD_TEXT_MAX,
-                       "the allowance of %s never suffices (devices asked: %g, allowed: %g)",
-                       a->name, asked, most);
+        (void)snprintf(
+            text, WORKLOAD_TEXT_MAX,
+            "the workload exceeds the allowance of %s (devices requested: %g, allowed: %g)",
+            a->name, asked, most);
     else
         (void)snprintf(text, WORKLOAD_TEXT_MAX,
-                       "the allowance of %s is spent (devices asked: %g, in use: %g of %g)",
+                       "the allowance of %s is used up (devices requested: %g, in use: %g of %g)",
                        a->name, asked, devices(c->allowance_used[number]), most);
-    return asked > most && c->device_count > 0; /* before the first device nobody knows */
+    return asked > most && c->device_count > 0; /* before the first device, nothing is certain */
 }
 
 void allowance_charge(struct cluster *c, struct workload *w)
@@ -86,7 +87,8 @@ void allowance_discharge(struct cluster *c, struct workload *w)
     queue_order_changed(c, w->requirement->allowance);
 }
 
-/* Would there be room for it on the device of this one, if that left? */
+/* Returns whether the end of the borrower would make room for the workload on one of its devices.
+ */
 static bool makes_room(const struct cluster *c, const struct policy_snapshot *snapshot,
                        const struct workload *borrower, const struct policy_waiting *waiting)
 {
@@ -121,7 +123,7 @@ void allowance_reclaim(struct cluster *c, const struct policy_snapshot *snapshot
         list_for_each (it, &c->nodes[n]->open) {
             struct workload *w = list_entry(it, struct workload, on_node);
             if (w->status.stop == STOP_REQUEUE)
-                return; /* wait and see what room that makes */
+                return; /* its end may make room */
             if (may_be_taken(c, w) &&
                 (!last || w->booked_boot_ms > last->booked_boot_ms ||
                  (w->booked_boot_ms == last->booked_boot_ms && w->id > last->id)) &&

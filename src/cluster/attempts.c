@@ -1,4 +1,4 @@
-/* Attempts: opened by a placement, told about by their node, closed once. */
+/* Attempts: opened by a placement, updated by reports of the node, closed once. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { KILLS_FORGIVEN = 3 };
 
-/* Room for one more; the oldest is forgotten when there are too many. NULL: out of memory. */
+/* Appends an attempt; the oldest is dropped at the limit. Returns NULL if out of memory. */
 static struct attempt *append_attempt(struct workload_status *status)
 {
     if (status->attempts_kept == WORKLOAD_ATTEMPTS_KEPT) {
@@ -86,7 +86,7 @@ static void detach(struct cluster *c, struct workload *w)
     queue_room_appeared(c);
 }
 
-/* Waits for another attempt, through no fault of its own. */
+/* Queues the workload for another attempt without counting a failure. */
 static void requeue(struct cluster *c, struct workload *w, const char *why)
 {
     w->status.stop = STOP_NONE;
@@ -102,7 +102,7 @@ static void requeue(struct cluster *c, struct workload *w, const char *why)
 static void cancel(struct cluster *c, struct workload *w)
 {
     bool ran = workload_status_attempt(&w->status)->started_wall_ms != 0;
-    workload_set_text(w, ran ? "cancelled while it ran" : "cancelled before it ran");
+    workload_set_text(w, ran ? "cancelled while running" : "cancelled before running");
     workload_end(c, w, WORKLOAD_CANCELLED, FAILURE_NONE);
 }
 
@@ -117,7 +117,7 @@ static void back_off(struct cluster *c, struct workload *w)
         wait_ms = most;
     w->status.backoff_ms = wait_ms;
     w->queued_boot_ms = c->now.boot_ms;
-    workload_set_text(w, "back-off until %s after failure %d (%s)",
+    workload_set_text(w, "backing off until %s after failure %d (%s)",
                       clock_format(c->now.wall_ms + wait_ms, until), w->status.failures,
                       failure_reason_name(workload_status_attempt(&w->status)->failure));
     workload_set_state(c, w, WORKLOAD_QUEUED);
@@ -125,8 +125,8 @@ static void back_off(struct cluster *c, struct workload *w)
     timer_set(c, &w->timer, c->now.boot_ms + wait_ms);
 }
 
-/* The same node could not start it for the same reason twice: a missing account stays missing.
- * Others may have been tried in between. */
+/* Returns whether the start failed twice on the same node for the same reason, as with a missing
+ * account. Starts on other nodes in between do not matter. */
 static bool is_hopeless(const struct workload_status *status)
 {
     int last = status->attempts_kept - 1;
@@ -141,22 +141,22 @@ static bool is_hopeless(const struct workload_status *status)
     return false;
 }
 
-/* Killed by somebody who is none of us, such as the kernel when memory is short: that is forgiven
- * more often than what a task does itself, but not for ever. */
+/* Returns how many failures to retry. SIGKILL comes from outside, for instance from the kernel when
+ * memory is short, so a task may be killed a few times even without retries. */
 static int forgiven(const struct workload *w, const struct attempt *a)
 {
     bool killed = a->failure == FAILURE_SIGNAL && a->signal == SIGKILL;
     return killed && w->needs.retries < KILLS_FORGIVEN ? KILLS_FORGIVEN : w->needs.retries;
 }
 
-/* Its own failure, counted. A service is started again for ever, a task as often as it may and
- * while there is hope. */
+/* Handles a failure that the workload itself caused. A service is always restarted; a task is
+ * restarted while retries are left and another start may succeed. */
 static void own_failure(struct cluster *c, struct workload *w, struct node *n, int64_t ran_ms)
 {
     struct attempt *a = workload_status_attempt(&w->status);
     if (a->failure == FAILURE_START && doubt_failed(c, w, n)) {
         char why[WORKLOAD_TEXT_MAX];
-        (void)snprintf(why, sizeof why, "it could not be started on %s%s%.80s", a->node,
+        (void)snprintf(why, sizeof why, "the start failed on %s%s%.80s", a->node,
                        a->text[0] ? ": " : "", a->text);
         requeue(c, w, why);
         return;
@@ -173,9 +173,9 @@ static void own_failure(struct cluster *c, struct workload *w, struct node *n, i
     if (a->text[0])
         workload_set_text(w, "%s", a->text);
     else if (a->failure == FAILURE_START)
-        workload_set_text(w, "it could not be started");
+        workload_set_text(w, "the start failed");
     else if (a->failure == FAILURE_TIMEOUT)
-        workload_set_text(w, "it reached its time limit");
+        workload_set_text(w, "time limit reached");
     else if (a->signal)
         workload_set_text(w, "ended by signal %d", a->signal);
     else
@@ -183,7 +183,8 @@ static void own_failure(struct cluster *c, struct workload *w, struct node *n, i
     workload_end(c, w, WORKLOAD_FAILED, a->failure);
 }
 
-/* Who lived past his time limit has failed by that, whoever else on his device did what. */
+/* Reaching the time limit is a failure of the workload itself, even if a neighbour caused a fault
+ * then. */
 static enum attempt_verdict verdict_of(const struct attempt_report *report)
 {
     bool is_late = report->failure == FAILURE_TIMEOUT && report->verdict != VERDICT_GUILTY;
@@ -206,7 +207,7 @@ static void record_exit(struct cluster *c, struct workload *w, const struct atte
         a->failure = a->verdict == VERDICT_GUILTY ? FAILURE_FAULT : FAILURE_NONE;
     else if (w->needs.kind == WORKLOAD_SERVICE && !a->never_ran && !a->signal &&
              a->failure == FAILURE_NONE)
-        a->failure = FAILURE_EXIT; /* a service that ends has failed, whatever its code */
+        a->failure = FAILURE_EXIT; /* a service must not end, whatever its exit code */
     if (a->never_ran)
         a->exit_code = -1;
     w->status.exit_code = a->exit_code;
@@ -216,7 +217,7 @@ static void record_exit(struct cluster *c, struct workload *w, const struct atte
                a->text[0] ? ": " : "", a->text);
 }
 
-/* Its device ended it. One that faulted by itself too often is not tried again. */
+/* Handles an end caused by the device. A workload that caused too many GPU faults fails. */
 static void device_ended(struct cluster *c, struct workload *w, const struct attempt_report *report)
 {
     if (report->verdict == VERDICT_MOVED) {
@@ -226,7 +227,8 @@ static void device_ended(struct cluster *c, struct workload *w, const struct att
     if (report->verdict == VERDICT_GUILTY)
         w->status.faults++;
     if (w->status.faults >= c->config.faults_max) {
-        workload_set_text(w, "GPU fault %d of its own: %.150s", w->status.faults, report->text);
+        workload_set_text(w, "GPU fault %d caused by the workload: %.140s", w->status.faults,
+                          report->text);
         workload_end(c, w, WORKLOAD_FAILED, FAILURE_FAULT);
         return;
     }
@@ -243,7 +245,7 @@ static void attempt_exited(struct cluster *c, struct workload *w,
     const struct attempt *a;
     record_exit(c, w, report);
     if (!report->never_ran && report->failure != FAILURE_START && !w->running_boot_ms)
-        doubt_worked(c, w); /* so shortly that nobody saw it run */
+        doubt_worked(c, w); /* the run was too short to be reported as running */
     action_send_settle(c, w->node, w->id, report->attempt);
     detach(c, w);
     a = workload_status_attempt(&w->status);
@@ -251,22 +253,22 @@ static void attempt_exited(struct cluster *c, struct workload *w,
         cancel(c, w);
     } else if (w->status.stop == STOP_REQUEUE) {
         requeue(c, w,
-                w->wish_node   ? "moved to a device that suits it better"
-                : w->reclaimed ? "its device was another's by allowance"
-                : w->misplaced ? "it was much slower there than expected"
-                : w->stranded  ? "the device that it would have resumed on is out of use"
-                               : "requeued at a user's word");
+                w->wish_node   ? "moved to a better device"
+                : w->reclaimed ? "preempted by a workload within its guaranteed allowance"
+                : w->misplaced ? "moved: much slower than predicted"
+                : w->stranded  ? "moved: the device to resume on is out of use"
+                               : "requeued by a user");
     } else if (verdict_of(report) != VERDICT_OWN) {
         device_ended(c, w, report);
     } else if (report->never_ran && a->failure == FAILURE_NONE) {
-        requeue(c, w, "its node forgot it");
+        requeue(c, w, "the node no longer knows the attempt");
     } else if (a->failure == FAILURE_NONE && a->signal) {
-        requeue(c, w, "its node ended it");
+        requeue(c, w, "the node ended the attempt");
     } else if (a->failure == FAILURE_NONE) {
         workload_set_text(w, "%s", "");
         workload_end(c, w, WORKLOAD_SUCCEEDED, FAILURE_NONE);
     } else if (forgotten) {
-        requeue(c, w, "its node forgot it");
+        requeue(c, w, "the node no longer knows the attempt");
     } else {
         own_failure(c, w, n, ran_ms);
     }
@@ -287,7 +289,7 @@ static void attempt_progress(struct cluster *c, struct workload *w,
     }
     w->phase = report->phase;
     if (w->status.state == WORKLOAD_PLACED)
-        timer_clear(c, &w->timer); /* the grant arrived */
+        timer_clear(c, &w->timer); /* confirms the grant */
     if (report->phase >= ATTEMPT_STARTING && !a->started_wall_ms) {
         a->started_wall_ms = report->started_wall_ms ? report->started_wall_ms : c->now.wall_ms;
         w->status.started_wall_ms = a->started_wall_ms;
@@ -314,7 +316,7 @@ void attempt_report(struct cluster *c, struct node *n, const struct attempt_repo
 {
     struct workload *w = workload_find(c, report->workload);
     if (!w || w->node != n || w->status.attempts_total != report->attempt) {
-        /* Not, or no longer, what we want there: it must end, and once it has, be forgotten. */
+        /* The attempt is not, or no longer, open: it must end, and the node may then forget it. */
         if (report->phase == ATTEMPT_EXITED)
             action_send_settle(c, n, report->workload, report->attempt);
         else
@@ -333,17 +335,17 @@ void attempt_lose(struct cluster *c, struct workload *w)
     struct attempt *a = workload_status_attempt(&w->status);
     a->lost = true;
     a->ended_wall_ms = c->now.wall_ms;
-    (void)snprintf(a->text, sizeof a->text, "its node was lost%s",
-                   w->needs.kind == WORKLOAD_SERVICE ? "; this copy may still live" : "");
+    (void)snprintf(a->text, sizeof a->text, "the node was lost%s",
+                   w->needs.kind == WORKLOAD_SERVICE ? "; this copy may still run" : "");
     w->status.exit_code = -1;
     w->status.signal = 0;
     detach(c, w);
     if (w->status.stop == STOP_CANCEL)
         cancel(c, w);
     else if (w->needs.kind == WORKLOAD_SERVICE)
-        requeue(c, w, "its node was lost; the old copy may still live there");
+        requeue(c, w, "the node was lost; the old copy may still run there");
     else
-        requeue(c, w, "its node was lost");
+        requeue(c, w, "the node was lost");
 }
 
 void workload_tick(struct cluster *c, struct workload *w)

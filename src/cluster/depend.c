@@ -1,14 +1,15 @@
-/* Dependencies between workloads. Only earlier ones can be named, so there are no cycles. */
+/* Dependencies between workloads. A workload can name only earlier ones, so there are no cycles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster_internal.h"
 
-/* Ids named in a text; a longer list is counted, and stored anew only when it gets this short. */
+/* Ids in a text. The text of a longer list changes, and is stored, only when the list is this
+ * short. */
 enum { DEPENDENCIES_SHOWN = 8 };
 
-/* Could not come true any more: the workload fails, and its dependents hear of it in turn. */
+/* The dependency can no longer be met: the workload fails, and so do its dependents in turn. */
 void depend_fail(struct cluster *c, struct workload *w, uint64_t on)
 {
     workload_set_text(w, "workload %llu did not succeed", (unsigned long long)on);
@@ -33,7 +34,8 @@ void depend_link(struct cluster *c, struct workload *w)
             list_append(&on->dependents, &d->among_dependents);
             continue;
         }
-        /* What is no longer kept ended long ago, and well enough: else this one had failed then. */
+        /* A workload that is no longer kept ended long ago and met the dependency, since otherwise
+         * this workload would have failed at that time. */
         const struct finished *row = finished_find(c, d->on);
         if (row && d->succeeded && row->state != WORKLOAD_SUCCEEDED)
             w->dependency_failed = d->on;

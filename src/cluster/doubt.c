@@ -1,14 +1,13 @@
 /*
- * Nodes where starts fail: a mount, a directory or an account is missing there. Such a node is
- * always free, and would get one workload after the other. But a command that does not exist fails
- * everywhere, and that is no fault of any node. So:
+ * Nodes where starts fail, because a mount, a directory or an account is missing. Such a node is
+ * always free and would attract one workload after another. A missing command fails on every node,
+ * however, and is no fault of a node. Therefore:
  *
- *   - where a start failed, a node is in doubt, until a start works there or some time has passed;
- *   - who failed there is tried on a node that is in no doubt, if one could hold it, and only the
- *     failure of a few in a row counts as its own;
- *   - if it runs there, that speaks against the node where it did not. When this was so often
- *     enough, and no start worked there in between, the node takes nothing new for a while, and
- *     each time for longer.
+ *   - A failed start puts the node in doubt until a start succeeds there or some time has passed.
+ *   - A workload whose start failed is tried on a node that is not in doubt, if such a node could
+ *     hold it. Only after a few failures in a row does one count as the workload's own.
+ *   - If the workload runs there, the first node gets a strike. After a few strikes without a
+ *     successful start, the node takes no new workloads for a while, and each time for longer.
  */
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
@@ -16,8 +15,8 @@
 enum {
     DOUBT_MIN_MS = 60 * 1000,
     DOUBT_MAX_MS = 60 * 60 * 1000,
-    HOLD_AFTER = 3,    /* workloads that ran elsewhere */
-    ELSEWHERE_MAX = 3, /* starts in a row that may fail before one counts */
+    HOLD_AFTER = 3,    /* strikes until a node is held */
+    ELSEWHERE_MAX = 3, /* failed starts in a row before one counts */
 };
 
 static void set_doubt(struct cluster *c, struct node *n, bool doubtful, bool held)
@@ -30,7 +29,7 @@ static void set_doubt(struct cluster *c, struct node *n, bool doubtful, bool hel
     inventory_refresh_node(c, n);
     node_set_timer(c, n);
     if (was_held && !held)
-        action_log(c, event_node_released, 0, 0, n->info.name, "it takes workloads again");
+        action_log(c, event_node_released, 0, 0, n->info.name, "the node takes workloads again");
 }
 
 void doubt_end(struct cluster *c, struct node *n)
@@ -46,7 +45,7 @@ void doubt_tick(struct cluster *c, struct node *n)
         set_doubt(c, n, false, false);
 }
 
-/* Another node, where no start failed, that could hold it if it were empty. */
+/* Returns whether a node without doubt could hold the workload if the node were empty. */
 static bool could_go_elsewhere(const struct cluster *c, const struct workload *w)
 {
     struct workload_needs needs = w->needs;
@@ -97,8 +96,8 @@ static void hold(struct cluster *c, struct node *n)
     n->doubted_until_boot_ms = c->now.boot_ms + n->doubt_ms;
     set_doubt(c, n, true, true);
     action_log(c, event_node_held, 0, 0, n->info.name,
-               "nothing new is placed there until %s: %d workloads could not be started there, and "
-               "run elsewhere",
+               "the node takes no new workloads until %s: the start of %d workloads failed on this "
+               "node and succeeded on another",
                clock_format(c->now.wall_ms + n->doubt_ms, until), n->strikes);
 }
 

@@ -1,5 +1,4 @@
-/* Why a workload would go where it would go, or nowhere: every candidate, and what speaks
- * against it. */
+/* Explains where a workload would be placed now: every candidate, and the reason against it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,10 +44,10 @@ static struct cluster_candidate *add(struct explaining *x, size_t device)
     return to;
 }
 
-/* Devices of a class to show. */
+/* Devices that represent a class. */
 struct shown {
-    size_t device; /* the chosen, else where it is, else any */
-    size_t own;    /* where it is, if that is another; FLEET_NONE: it is not */
+    size_t device; /* the chosen device, else the workload's own, else any */
+    size_t own;    /* the workload's own, if not `device`; FLEET_NONE: none */
 };
 
 static struct shown shown_of(const struct explaining *x, const struct fleet_class *c)
@@ -83,19 +82,19 @@ static void give_reason(const struct explaining *x, const struct policy_candidat
                        policy_objection_text(judged->objection));
     else if (x->outcome.verdict == POLICY_WAITS)
         (void)snprintf(to->reason, sizeof to->reason,
-                       "waiting for a device to become free ends sooner, by %.0f s",
+                       "waiting for the next free device ends sooner, by %.0f s",
                        (x->outcome.now_ms - x->outcome.wait_ms) / 1000);
     else if (allowance_is_spent(x->cluster, x->workload->requirement->allowance,
                                 &x->workload->needs))
-        (void)snprintf(to->reason, sizeof to->reason, "there is room, but the allowance is spent");
+        (void)snprintf(to->reason, sizeof to->reason,
+                       "the device has room, but the allowance is used up");
     else if (x->outcome.verdict == POLICY_REFUSES)
-        (void)snprintf(to->reason, sizeof to->reason, "too few of its node would do");
+        (void)snprintf(to->reason, sizeof to->reason, "too few devices of the node fit");
     else
-        (void)snprintf(to->reason, sizeof to->reason, "%s is better by this policy",
-                       chosen_device(x));
+        (void)snprintf(to->reason, sizeof to->reason, "the policy prefers %s", chosen_device(x));
 }
 
-/* What is not known of a service's p99 is said, not made up. */
+/* A p99 that was not measured is marked as such, because it is no reason for a refusal. */
 static void add_doubt(struct cluster_candidate *to)
 {
     size_t length = strlen(to->reason);
@@ -107,7 +106,7 @@ static void add_doubt(struct cluster_candidate *to)
     (void)snprintf(to->reason + length, sizeof to->reason - length, "%s", doubt);
 }
 
-/* Whether candidate i, which was not chosen, lost to one of the same score. */
+/* Returns whether candidate i lost to a chosen one of the same score. */
 static bool is_as_good(const struct explaining *x, const struct policy_candidate *all, size_t count,
                        size_t i)
 {
@@ -139,7 +138,7 @@ static void add_judged(struct explaining *x, const struct policy_candidate *judg
     to->service = judged->service;
     give_reason(x, judged, to);
     if (is_as_good && !to->chosen)
-        (void)snprintf(to->reason, sizeof to->reason, "as good as %s, which was taken",
+        (void)snprintf(to->reason, sizeof to->reason, "as good as %s, which was chosen",
                        chosen_device(x));
     add_doubt(to);
 }
@@ -171,7 +170,7 @@ static void explain_plain(struct explaining *x)
                                                                       x->snapshot.waiting, most)};
         struct cluster_candidate *to = add(x, d);
         if (!to->chosen && judged.misfit == POLICY_FITS && x->outcome.verdict == POLICY_PLACES)
-            (void)snprintf(to->reason, sizeof to->reason, "another was taken");
+            (void)snprintf(to->reason, sizeof to->reason, "another device was chosen");
         else
             give_reason(x, &judged, to);
     }
@@ -192,11 +191,10 @@ static void explain_running(struct explaining *x)
     char would[WORKLOAD_TEXT_MAX];
     (void)str_copy(would, sizeof would, x->ret->text);
     if (x->outcome.verdict == POLICY_PLACES && would_stay(x))
-        (void)snprintf(x->ret->text, sizeof x->ret->text, "it is on %s, and would go there again",
-                       node);
-    else
         (void)snprintf(x->ret->text, sizeof x->ret->text,
-                       "it is on %s; if it were placed now: %.*s", node,
+                       "placed on %s; if placed now: would go there again", node);
+    else
+        (void)snprintf(x->ret->text, sizeof x->ret->text, "placed on %s; if placed now: %.*s", node,
                        (int)(sizeof would - NODE_NAME_MAX - 64), would);
 }
 
@@ -215,7 +213,7 @@ static void explain_outcome(struct explaining *x)
     } else if (is_backing_off(w)) {
         (void)str_copy(text, WORKLOAD_TEXT_MAX, w->status.text);
     } else if (x->outcome.verdict == POLICY_PLACES) {
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "it would go to %s",
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "would go to %s",
                        d->device_count == 1 ? chosen_device(x) : x->snapshot.nodes[d->node].name);
     } else {
         (void)queue_explain_refusal(x->cluster, &x->snapshot, w->requirement->allowance,
@@ -243,7 +241,7 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
         x.snapshot.waiting_count = 1;
         (void)queue_decide(c, &x.snapshot, w->requirement->allowance, &x.outcome);
         if (w->needs.devices == 0)
-            ret->count = 0; /* it asks for none */
+            ret->count = 0; /* no device requested */
         else if (c->judges)
             explain_judged(&x);
         else

@@ -1,4 +1,4 @@
-/* What is kept of ended workloads: enough to answer for them, and to know when to forget them. */
+/* The records of ended workloads, kept for answers about them until retention expires. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 
 enum {
     DELETES_PER_STEP_MAX = 500,
-    AGE_CHECK_MAX_MS = 3600 * 1000, /* the wall clock may jump: ages are looked at this often */
-    CLOCK_JUMP_MS = 60 * 1000,      /* more than a clock is corrected by in passing */
+    AGE_CHECK_MAX_MS = 3600 * 1000, /* limit of the timer, because the wall clock may jump */
+    CLOCK_JUMP_MS = 60 * 1000,      /* larger than any gradual correction of a clock */
 };
 
 void finished_init(struct finished_rows *f)
@@ -23,7 +23,7 @@ void finished_done(struct finished_rows *f)
     f->rows = NULL;
 }
 
-/* The map's values are indices + 1 that never change, dressed as pointers. */
+/* The map stores index + 1 of a row as a pointer; indices never change. */
 static int index_row(struct finished_rows *f, size_t position)
 {
     return hash_map_put(&f->by_id, f->rows[position].id, (void *)(f->base + position + 1));
@@ -58,14 +58,14 @@ void finished_watch_clock(struct cluster *c)
     f->steady_boot_ms = c->now.boot_ms;
 }
 
-/* How long it takes until ages count; 0: they do. */
+/* Returns the time until ages count; 0: they count now. */
 static int64_t until_steady_ms(const struct cluster *c)
 {
     int64_t steady_ms = c->now.boot_ms - c->finished.steady_boot_ms;
     return steady_ms < c->config.clock_steady_ms ? c->config.clock_steady_ms - steady_ms : 0;
 }
 
-/* Looks again when the oldest row will be too old. */
+/* Sets the timer to the time at which the oldest row expires. */
 static void set_timer(struct cluster *c)
 {
     struct finished_rows *f = &c->finished;

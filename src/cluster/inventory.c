@@ -1,4 +1,4 @@
-/* The devices as policies see them: kept up to date with every attempt that opens and closes. */
+/* The devices as policies see them, updated with every attempt that opens or closes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ size_t inventory_devices(const struct cluster *c, const struct workload *w,
     return count;
 }
 
-/* Who was refused need not look at the others again. */
+/* A refused requirement examines only the devices that changed since. */
 static void note_change(struct cluster *c, size_t device)
 {
     c->changed[c->changes++ % CHANGES_KEPT] = device;
@@ -132,7 +132,7 @@ static int reserve(struct cluster *c, size_t device_count)
     return 0;
 }
 
-/* What the fleet knows of the time that workloads have left goes back to them. */
+/* Saves the remaining times that the fleet has computed in the workloads. */
 static void fleet_give_up(struct cluster *c)
 {
     if (!c->judges || c->fleet_stale)
@@ -164,7 +164,7 @@ static void fleet_make(struct cluster *c)
         c->failed = true;
     free(specs);
     c->fleet_stale = false;
-    c->changes += CHANGES_KEPT + 1; /* all of them */
+    c->changes += CHANGES_KEPT + 1; /* as if all devices had changed */
     for (size_t i = 0; !c->failed && i < c->node_count; i++)
         list_for_each (it, &c->nodes[i]->open) {
             size_t devices[WORKLOAD_DEVICES_MAX];

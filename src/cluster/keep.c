@@ -1,12 +1,12 @@
 /*
- * Room that is kept. One that asks for several devices, or for all of one, would wait for ever
- * while smaller ones take every bit of room as it appears. So for the first in order that has
- * waited for `ageing`, and does not fit, devices are kept: those that could hold it if they were
- * empty, and have least on them. Nobody behind it is placed there, and what is there ends in time.
- * Services do not end: a device that has one is not kept.
+ * Reserving room. A workload that needs several devices, or a whole one, would wait for ever if
+ * smaller workloads took all room as it appears. So if the first workload in the queue does not fit
+ * and has waited for `ageing`, devices are kept for it: those that could hold it when empty and
+ * have the fewest workloads. No workload behind it is placed there, and the present ones end in
+ * time. Services do not end, so a device with a service is not kept.
  *
- * Nothing of this is stored. It follows from who waits and from what runs, so a restart finds it
- * again; and as devices that are kept only become emptier, the choice stays what it was.
+ * None of this is stored. The kept devices follow from the queue and the running workloads, so a
+ * restarted control finds the same ones. Kept devices only become emptier, so the choice is stable.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 struct choice {
     size_t devices[WORKLOAD_DEVICES_MAX];
     size_t count;
-    int neighbours; /* on all of them */
+    int neighbours; /* sum over all devices */
 };
 
 bool keep_yields(const struct cluster *c, bool borrows, double rank_ms, uint64_t workload)
@@ -31,7 +31,7 @@ bool keep_yields(const struct cluster *c, bool borrows, double rank_ms, uint64_t
     return workload <= k->id;
 }
 
-/* The devices of one node that have least on them, the first of equals. */
+/* Chooses the devices of one node with the fewest workloads; the first of equals. */
 static void choose_of_node(const struct policy_snapshot *snapshot, const struct policy_node *node,
                            const struct policy_waiting *waiting, struct choice *ret)
 {
@@ -96,7 +96,7 @@ void keep_forget(struct cluster *c)
     c->kept_count = 0;
 }
 
-/* The policy may have a reason not to use it. */
+/* Returns whether a device has room, even if the policy has an objection. */
 static bool is_room(struct cluster *c, const struct policy_snapshot *snapshot)
 {
     struct policy_decision unused;
@@ -143,8 +143,8 @@ void keep_explain(const struct cluster *c, const struct requirement *r,
         return;
     const struct policy_device *first = &c->policy_devices[c->kept[0]];
     if (c->kept_count == 1)
-        (void)snprintf(text + length, room, "; %s is kept for it", first->uuid);
+        (void)snprintf(text + length, room, "; %s is kept for this workload", first->uuid);
     else
-        (void)snprintf(text + length, room, "; %zu devices of %s are kept for it", c->kept_count,
-                       c->policy_nodes[first->node].name);
+        (void)snprintf(text + length, room, "; %zu devices of %s are kept for this workload",
+                       c->kept_count, c->policy_nodes[first->node].name);
 }

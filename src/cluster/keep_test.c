@@ -73,7 +73,7 @@ static bool one_ends(struct crowd *c)
 static void wait_for_keeping(struct crowd *c, uint64_t id)
 {
     size_t steps = 0;
-    while (!strstr(note_of(&c->f, id), "kept for it")) {
+    while (!strstr(note_of(&c->f, id), "kept for this workload")) {
         assert_true(steps++ < STEPS_MAX);
         assert_true(is_queued(c, id));
         assert_true(one_ends(c));
@@ -123,12 +123,13 @@ static void kept_devices_refuse_lower_priority(void **state)
     open_crowd(&c, "firstfit", 2);
     uint64_t large = submit_with(&c.f, 2, 0, 900, WORKLOAD_TASK);
     wait_for_keeping(&c, large);
-    assert_non_null(strstr(note_of(&c.f, large), "; 2 devices of a are kept for it"));
+    assert_non_null(strstr(note_of(&c.f, large), "; 2 devices of a are kept for this workload"));
     struct cluster_explanation explanation;
     assert_int_equal(cluster_explain(c.f.cluster, c.small[SMALL - 1], &explanation), 0);
-    assert_string_equal(explanation.text, "0 of 2 devices fit: 1 has too little memory (0.0 GiB "
-                                          "asked, at most 0.0 left by others' quotas), 1 kept for "
-                                          "workload 41, which waits for room");
+    assert_string_equal(explanation.text,
+                        "0 of 2 devices fit: 1 has too little memory (0.0 GiB "
+                        "requested, at most 0.0 left by others' quotas), 1 kept for "
+                        "workload 41, which waits for room");
     uint64_t behind = submit_with(&c.f, 1, 10, 899, WORKLOAD_TASK);
     assert_true(is_queued(&c, behind));
     uint64_t before = submit_with(&c.f, 1, 10, 1000, WORKLOAD_TASK);

@@ -1,4 +1,4 @@
-/* Rebuilding a cluster from what its store holds. */
+/* Rebuilds a cluster from the store. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static int load_status(struct cluster *c, struct workload *w, const struct workl
     return 0;
 }
 
-/* Phases are told again by the node; this much is certain. */
+/* Returns the phase that the stored state implies, until the node reports the exact one. */
 static enum attempt_phase phase_of(const struct workload_status *status)
 {
     switch (status->state) {
@@ -132,7 +132,7 @@ int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored
     return r;
 }
 
-/* Times restart from now: the boot clock may be another boot's. */
+/* Durations start again now, because stored times may be of an earlier boot. */
 static void resume_workload(struct cluster *c, struct workload *w)
 {
     w->queued_boot_ms = w->booked_boot_ms = c->now.boot_ms;
@@ -153,7 +153,7 @@ void cluster_load_done(struct cluster *c, uint64_t last_id, struct clock_now now
     c->now = now;
     finished_watch_clock(c);
     if (inventory_rebuild(c) < 0)
-        c->failed = true; /* what runs was booked before the time was known */
+        c->failed = true; /* running workloads were booked before `now` was known */
     if (last_id > c->last_id)
         c->last_id = last_id;
     if (finished_sort(c) < 0)

@@ -1,11 +1,12 @@
-/* Nodes: who they are, whether they are there, and what becomes of their attempts when not. */
+/* Nodes: their descriptions, sessions, and the attempts of nodes that stay away. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
-/* Names are unique and never removed, so a second name of the same hash just takes the next key. */
+/* Returns the node's key: the hash of the name, or the next free number if another name has the
+ * same hash. Nodes are never removed, so the search is correct. */
 static uint64_t name_key(const struct cluster *c, const char *name, struct node **ret)
 {
     uint64_t key = hash_string(name);
@@ -63,7 +64,7 @@ int node_set_info(struct node *n, const struct node_info *info)
     labels_free(&n->info.labels);
     n->info = *info;
     n->info.labels = labels;
-    /* A node that watches its devices says how they are; of one that does not, nothing is known. */
+    /* A monitoring node reports health right away; without a monitor, devices count as healthy. */
     for (int i = 0; i < info->device_count; i++)
         n->health[i] = (struct device_health){.state = DEVICE_HEALTHY, .admits = ADMIT_ALL};
     return 0;
@@ -95,7 +96,7 @@ static int find_device(const struct node *n, const char *uuid)
     return -1;
 }
 
-/* The index that a node gives its device says more to people than a UUID. */
+/* The index is easier to read than the UUID. */
 static void log_state(struct cluster *c, const struct node *n, int index,
                       const struct device_health *health)
 {
@@ -114,7 +115,7 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
         struct device_health before = n->health[d];
         size_t device = c->policy_nodes[n->index].first_device + (size_t)d;
         if (health[i].needs_operator && !before.needs_operator)
-            c->held_due = true; /* who waits for it waits in vain */
+            c->held_due = true; /* suspended tasks may have to move elsewhere */
         if (before.state != health[i].state)
             log_state(c, n, d, &health[i]);
         n->health[d] = health[i];
@@ -182,7 +183,7 @@ static void disconnect(struct cluster *c, struct node *n, const char *why)
     action_log(c, event_node_gone, 0, 0, n->info.name, "%s", why);
 }
 
-/* Gives up the attempts on a node that has been away too long for them. */
+/* Closes attempts on a node that has been away too long for them. */
 static void lose_attempts(struct cluster *c, struct node *n)
 {
     list_for_each_safe (it, &n->open) {
@@ -192,7 +193,8 @@ static void lose_attempts(struct cluster *c, struct node *n)
             if (n->lost || w->needs.kind == WORKLOAD_SERVICE)
                 attempt_lose(c, w);
         } else if (n->lost) {
-            workload_set_text(w, "its node %s is lost; waits for it (on_node_lost: wait)",
+            workload_set_text(w,
+                              "node %s is lost; waits for the node to return (on_node_lost: wait)",
                               n->info.name);
             workload_touch(c, w);
         }
@@ -203,18 +205,18 @@ void node_tick(struct cluster *c, struct node *n)
 {
     doubt_tick(c, n);
     if (n->connected && c->now.boot_ms >= service_lost_boot_ms(c, n))
-        disconnect(c, n, "nothing was heard of it for a whole lease");
+        disconnect(c, n, "no message arrived for a whole lease");
     if (!n->connected && !n->lost && c->now.boot_ms >= service_lost_boot_ms(c, n)) {
         n->lost = c->now.boot_ms >= task_lost_boot_ms(c, n);
         if (n->lost && n->open_count > 0)
-            action_log(c, event_node_lost, 0, 0, n->info.name, "%zu attempts were there",
+            action_log(c, event_node_lost, 0, 0, n->info.name, "%zu attempts were on the node",
                        n->open_count);
         lose_attempts(c, n);
     }
     node_set_timer(c, n);
 }
 
-/* A namesake may join only when nothing of the other can be alive. */
+/* Another machine may take over a name only when no attempt of the first can be alive. */
 static bool hello_is_refused(const struct node *n, const struct node_info *info)
 {
     if (!n || !n->info.instance[0] || strcmp(n->info.instance, info->instance) == 0)
@@ -258,7 +260,7 @@ static void open_session(struct cluster *c, struct node *n, uint64_t request)
     a->request = request;
 }
 
-/* After a hello: what we hold open there, against what the node has. */
+/* Compares the open attempts of a node with the list in its hello. */
 static void reconcile(struct cluster *c, struct node *n)
 {
     list_for_each (it, &n->open) {
@@ -275,9 +277,9 @@ static void reconcile(struct cluster *c, struct node *n)
             workload_send_grant(c, w);
         } else {
             /*
-             * It ran, and the node does not know it: its memory was wiped, or the hello is an old
-             * one. A stop is the question that settles it: nothing of it lives once that is
-             * answered.
+             * The attempt ran, and the node does not list it: the node's disk was erased, or the
+             * hello is old. The answer to a stop decides this, because after it nothing of the
+             * attempt is alive.
              */
             w->forgotten = true;
             workload_send_stop(c, w);
@@ -316,7 +318,7 @@ void node_hello(struct cluster *c, const struct cluster_event *event)
     action_reply(c, event->request, 0, "%s", "");
 }
 
-/* REPORT, BEAT and GONE: words of a session. */
+/* Handles REPORT, BEAT and GONE, the messages of a session. */
 void node_message(struct cluster *c, const struct cluster_event *event)
 {
     struct node *n = node_find(c, event->node.node);
@@ -326,7 +328,7 @@ void node_message(struct cluster *c, const struct cluster_event *event)
         return;
     }
     if (event->kind == CLUSTER_NODE_GONE) {
-        disconnect(c, n, "its connection ended");
+        disconnect(c, n, "the connection ended");
         node_set_timer(c, n);
         return;
     }
@@ -363,8 +365,9 @@ void node_drain(struct cluster *c, const struct cluster_event *event)
             a->drained = n->drained;
             a->info = &n->info;
         }
-        action_log(c, n->drained ? event_node_drained : event_node_undrained, 0, 0, n->info.name,
-                   "%s", n->drained ? "nothing new is placed there" : "it takes workloads again");
+        action_log(
+            c, n->drained ? event_node_drained : event_node_undrained, 0, 0, n->info.name, "%s",
+            n->drained ? "the node takes no new workloads" : "the node takes workloads again");
     }
     action_reply(c, event->request, 0, "%s", "");
 }

@@ -161,7 +161,7 @@ static void service_restarts_before_node_lost(void **state)
     assert_int_equal(cluster_live_status(f.cluster, id)->attempts_total, 1);
     tick_after(&f, 1);
     assert_int_equal(cluster_live_status(f.cluster, id)->attempts_total, 2);
-    assert_non_null(strstr(cluster_live_status(f.cluster, id)->attempts[0].text, "may still live"));
+    assert_non_null(strstr(cluster_live_status(f.cluster, id)->attempts[0].text, "may still run"));
     report(&f, "b", b, id, 2, ATTEMPT_RUNNING);
     struct attempt_report old = {.workload = id, .attempt = 1, .phase = ATTEMPT_RUNNING};
     hello_as(&f, "a", "i", &old, 1);
@@ -183,7 +183,7 @@ static void on_node_lost_wait_keeps_placement(void **state)
     assert_true(logged(&f, "node_gone"));
     tick_after(&f, LOST_MS);
     assert_int_equal(state_of(&f, first), WORKLOAD_PLACED);
-    assert_non_null(strstr(cluster_live_status(f.cluster, first)->text, "waits for it"));
+    assert_non_null(strstr(cluster_live_status(f.cluster, first)->text, "waits for the node"));
     /* Nobody is there to ask: a user's word is enough. */
     stop(&f, CLUSTER_CANCEL, first, -1);
     assert_null(cluster_live_status(f.cluster, first));

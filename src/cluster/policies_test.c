@@ -337,7 +337,7 @@ static void explanation_shows_measured_slowdown(void **state)
     assert_false(logged(&f, "slowed"));
     assert_int_equal(cluster_explain(f.cluster, id, x), 0);
     assert_true(x->measured_pd == 1.4 && x->predicted_pd == 1.1);
-    assert_string_equal(x->text, "it is on a, and would go there again");
+    assert_string_equal(x->text, "placed on a; if placed now: would go there again");
     struct workload_needs needs = task_needs();
     needs.devices = 0;
     assert_int_equal(cluster_explain(f.cluster, submit(&f, &needs), x), 0);

@@ -1,7 +1,7 @@
 /*
- * What a submission would become now. Its workloads take their turns as in the queue, and each that
- * would be placed is booked before the next is asked about, as a workload that does not exist. All
- * that is given back at the end.
+ * Previews of submissions. The workloads take turns in the order of the queue. Each one that would
+ * be placed is booked, under an id that no workload has, before the next one is decided. All
+ * bookings are undone at the end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
-enum { DEPENDENCIES_NAMED = 4, NAMES_MAX = 1024 }; /* of those that one would wait for */
+enum { DEPENDENCIES_NAMED = 4, NAMES_MAX = 1024 }; /* limits of a text about dependencies */
 
 struct turn {
     double rank_ms;
@@ -24,7 +24,7 @@ struct previewing {
     const struct cluster_submission *items;
     struct turn *turns;
     struct cluster_preview *results;
-    const struct turn *refused; /* the last one; NULL: something was booked since */
+    const struct turn *refused; /* the last refusal; NULL: none since the last booking */
 };
 
 static int compare_turns(const void *a, const void *b)
@@ -35,7 +35,7 @@ static int compare_turns(const void *a, const void *b)
     return (x->item > y->item) - (x->item < y->item);
 }
 
-/* Ids grow from 1: the largest are nobody's. */
+/* Ids start at 1 and increase, so the largest ones are unused. */
 static uint64_t imagined_id(const struct turn *t)
 {
     return UINT64_MAX - t->item;
@@ -97,16 +97,16 @@ static void give_back(struct previewing *p, struct turn *t)
     change_allowance(c, item, -1);
 }
 
-/* ---- asking ---- */
+/* ---- decisions ---- */
 
-/* Would it wait for others, or fail because of one that has ended? */
+/* Returns whether the workload would wait for others, or fail because one has failed. */
 static bool depends(const struct previewing *p, const struct cluster_submission *item,
                     char text[WORKLOAD_TEXT_MAX])
 {
     size_t unmet = 0;
     struct str names;
     str_init(&names, NAMES_MAX);
-    str_append(&names, "it waits for");
+    str_append(&names, "waits for");
     bool fails = false;
     for (size_t i = 0; !fails && i < item->after_count; i++) {
         const struct cluster_after *after = &item->after[i];
@@ -114,7 +114,7 @@ static bool depends(const struct previewing *p, const struct cluster_submission 
             after->within ? NULL : finished_find(p->cluster, after->workload);
         fails = row && after->succeeded && row->state != WORKLOAD_SUCCEEDED;
         if (fails)
-            (void)snprintf(text, WORKLOAD_TEXT_MAX, "it would fail: workload %llu did not succeed",
+            (void)snprintf(text, WORKLOAD_TEXT_MAX, "would fail, because workload %llu did not succeed",
                            (unsigned long long)after->workload);
         if (row || unmet++ >= DEPENDENCIES_NAMED)
             continue;
@@ -158,7 +158,7 @@ static void ask(struct previewing *p, struct turn *t)
     struct place_outcome outcome;
     if (depends(p, item, result->text))
         return;
-    /* One of an array is refused as the one before it. */
+    /* Elements of an array have the same needs, so one refusal applies to the following ones. */
     if (p->refused && p->items[p->refused->item].needs == item->needs) {
         *result = p->results[p->refused->item];
         return;

@@ -117,7 +117,7 @@ static void preview_follows_queue_order(void **state)
     assert_string_equal(previews[3].node, "b");
     assert_string_equal(
         previews[0].text,
-        "0 of 2 devices fit: 2 in use, and without a quota it wants one for itself");
+        "0 of 2 devices fit: 2 in use, and a workload without a quota needs a whole device");
     assert_string_equal(previews[1].text, previews[0].text);
     assert_int_equal(submit_as_previewed(&f, items), 2);
     fixture_close(&f);
@@ -151,9 +151,9 @@ static void preview_resolves_dependencies(void **state)
     assert_int_equal(cluster_preview(&e, f.cluster, items, ITEMS - 1, previews), 0);
     assert_string_equal(previews[0].node, "a");
     assert_string_equal(previews[1].node, "");
-    assert_string_equal(previews[1].text, "it waits for 2, first");
+    assert_string_equal(previews[1].text, "waits for 2, first");
     assert_string_equal(previews[2].node, "");
-    assert_string_equal(previews[2].text, "it would fail: workload 1 did not succeed");
+    assert_string_equal(previews[2].text, "would fail, because workload 1 did not succeed");
     fixture_close(&f);
 }
 
@@ -206,8 +206,9 @@ static void preview_accounts_for_spent_allowance(void **state)
     open_with_allowance(&f, policy_find("firstfit"), true);
     assert_int_equal(cluster_preview(NULL, f.cluster, items, ITEMS, previews), 0);
     assert_string_equal(previews[0].node, "a");
-    assert_non_null(strstr(previews[1].text,
-                           "the allowance of team is spent (devices asked: 1, in use: 1 of 1)"));
+    assert_non_null(
+        strstr(previews[1].text,
+               "the allowance of team is used up (devices requested: 1, in use: 1 of 1)"));
     assert_int_equal(submit_as_previewed(&f, items), 1);
     fixture_close(&f);
 }
@@ -235,7 +236,8 @@ static void request_beyond_allowance_never_starts(void **state)
         }
         assert_int_equal(cluster_preview(NULL, f.cluster, items, 1, &preview), 0);
         assert_string_equal(
-            preview.text, "the allowance of team never suffices (devices asked: 1.2, allowed: 1)");
+            preview.text,
+            "the workload exceeds the allowance of team (devices requested: 1.2, allowed: 1)");
         fixture_close(&f);
     }
 }

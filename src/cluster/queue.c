@@ -1,7 +1,8 @@
 /*
- * The queue. Workloads that may start wait in the queue of their requirement; a requirement whose
- * first one was refused is set aside until room appears, and with it all that ask for the same. So
- * a submission to a full cluster costs one insertion, and a freed device one try a requirement.
+ * The queue. Workloads that may start wait in the queue of their requirement. When the first
+ * workload of a requirement is refused, the whole requirement is set aside until room appears. So a
+ * submission to a full cluster costs one insertion, and a device that becomes free costs one
+ * decision per requirement.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,13 +10,13 @@
 #include "cluster/cluster_internal.h"
 
 enum {
-    EXPLANATIONS_MAX = 16, /* refusals that are explained anew in a step and until the next */
-    KEEPS_MAX = 8,         /* heads of the queue that devices to keep are looked for in a step */
-    AHEAD_MAX = 1024,      /* workloads that are counted before another */
-    AHEAD_OF_ONE_MAX = 64, /* of one requirement */
-    LENGTH_UNKNOWN_MS = 10 * 60 * 1000, /* how long one is taken to be that does not say */
+    EXPLANATIONS_MAX = 16, /* new refusal texts in a step and until the next */
+    KEEPS_MAX = 8,         /* workloads per step for which devices to keep are searched */
+    AHEAD_MAX = 1024,      /* limit when counting the workloads ahead of another */
+    AHEAD_OF_ONE_MAX = 64, /* the same within one requirement */
+    LENGTH_UNKNOWN_MS = 10 * 60 * 1000, /* assumed length of a workload of unknown length */
 };
-/* Under shortest first, time that one has left counts so much more than time that it has waited. */
+/* With shortest_first: weight of a workload's remaining time, relative to its waiting time. */
 #define LENGTH_WEIGHT 10.0
 
 bool queue_workload_before(const struct heap_member *a, const struct heap_member *b)
@@ -55,7 +56,7 @@ static bool is_refused(const struct requirement *r)
     return !list_empty(&r->refused);
 }
 
-/* After its queue changed while it was out of the ready heap. */
+/* Restores the ready heap after the queue changed while the requirement was out of the heap. */
 static void make_ready(struct cluster *c, struct requirement *r)
 {
     if (r->queue.count > 0 && !is_refused(r) && heap_insert(&c->ready, &r->ready) < 0)
@@ -69,7 +70,7 @@ void queue_leave(struct cluster *c, struct workload *w)
         return;
     if (c->keeper == w)
         keep_end(c);
-    /* Out of the heap before its order changes: a requirement is ordered by its first workload. */
+    /* Removed first, because the order of a requirement follows from its first workload. */
     heap_remove(&c->ready, &r->ready);
     heap_remove(&r->queue, &w->queued);
     if (r->queue.count == 0)
@@ -78,9 +79,10 @@ void queue_leave(struct cluster *c, struct workload *w)
 }
 
 /*
- * When it is its turn, as if a time. Waiting counts for all alike, and a point of priority as much
- * as `ageing_ms` of it: so none that comes later goes first for ever. A policy may take those first
- * that have little left; that is a time, too, so it is outweighed in time as well.
+ * The rank has the form of a time. Waiting counts equally for all workloads, and a point of
+ * priority counts as `ageing_ms` of waiting, so no later workload goes first for ever. With
+ * shortest_first, remaining time counts as well; it is a time too, so waiting outweighs it in the
+ * end.
  */
 double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int priority,
                      double left_ms)
@@ -103,7 +105,7 @@ void queue_consider(struct cluster *c, struct workload *w)
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
     if (is_refused(r) && c->keeper && keep_yields(c, r->borrows, w->rank_ms, w->id)) {
-        r->asked = false; /* the others of it may not go where this one may */
+        r->asked = false; /* the kept devices exclude its other workloads */
         list_remove(&r->refused);
     }
     make_ready(c, r);
@@ -129,7 +131,7 @@ static struct policy_snapshot snapshot_of(struct cluster *c, const struct policy
     return snapshot;
 }
 
-/* How many of those that were refused come before it. */
+/* Returns the number of refused workloads that precede this one. */
 static size_t count_ahead(const struct cluster *c, const struct workload *w)
 {
     size_t ahead = 0;
@@ -176,7 +178,7 @@ enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot
     return ret_outcome->verdict;
 }
 
-/* There is room, and the policy has a reason not to use it. */
+/* Explains an objection of the policy to devices that have room. */
 static bool explain_objection(const struct policy_snapshot *snapshot, const struct cluster *c,
                               char text[WORKLOAD_TEXT_MAX])
 {
@@ -185,7 +187,7 @@ static bool explain_objection(const struct policy_snapshot *snapshot, const stru
         policy_candidates(c->config.policy, snapshot, snapshot->waiting, &best, 1) == 0 ||
         best.misfit != POLICY_FITS || best.objection == POLICY_OBJECTS_NONE)
         return false;
-    (void)snprintf(text, WORKLOAD_TEXT_MAX, "where there is room: %s",
+    (void)snprintf(text, WORKLOAD_TEXT_MAX, "devices have room, but %s",
                    policy_objection_text(best.objection));
     return true;
 }
@@ -199,14 +201,14 @@ bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snap
         return allowance_explain(c, allowance, snapshot->waiting->needs, text);
     if (verdict == POLICY_WAITS)
         (void)snprintf(text, WORKLOAD_TEXT_MAX,
-                       "it would end later beside what runs now than if it waits for a device");
+                       "waiting for the next free device ends sooner than starting now");
     else if (!c->failed && !explain_objection(snapshot, c, text))
         return policy_explain_misfit(snapshot, snapshot->waiting, c->config.policy, text);
     return false;
 }
 
-/* The text of the present refusal, made when somebody needs it. It may be an older one if many were
- * made since the last step. */
+/* Returns the text of the present refusal, created on demand. The text may be older if many were
+ * created since the last step. */
 static const char *refusal_text(struct cluster *c, struct requirement *r)
 {
     if (r->explained == c->facts || (r->explained && c->explanations_left == 0))
@@ -243,12 +245,12 @@ void queue_requirement_tick(struct cluster *c, struct requirement *r)
 {
     if (!is_refused(r))
         return;
-    r->asked = false; /* time counts, too */
+    r->asked = false; /* the verdict also depends on the time */
     list_remove(&r->refused);
     make_ready(c, r);
 }
 
-/* It was refused, and of what changed since nothing is better than what there was. */
+/* Returns whether no device that changed since the refusal is better than the best one then. */
 static bool is_refused_still(const struct cluster *c, const struct policy_snapshot *snapshot,
                              const struct requirement *r)
 {
@@ -299,7 +301,7 @@ void queue_run(struct cluster *c)
             if (c->keeper == w)
                 keep_end(c);
             refuse(c, r, &outcome);
-            r->asked = false; /* nobody was */
+            r->asked = false; /* the policy was not asked */
             continue;
         }
         c->decisions++;

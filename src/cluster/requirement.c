@@ -1,4 +1,4 @@
-/* Requirements: workloads that ask for the same are one case to the policy. */
+/* Requirements: equal for workloads that a policy cannot distinguish. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ bool labels_equal(const struct pairs *a, const struct pairs *b)
     return a->count == b->count && pairs_contain(a, b);
 }
 
-/* What placement looks at, everything else zero, so that two can be compared as bytes. */
+/* Copies the fields that placement depends on and clears all other bytes, for comparison by memcmp.
+ */
 static void placement_needs(const struct workload_needs *needs, struct workload_needs *ret)
 {
     memset(ret, 0, sizeof *ret);
@@ -115,7 +116,7 @@ void requirement_put(struct cluster *c, struct requirement *r)
     struct requirement *head = hash_map_get(&c->requirements, r->hash);
     if (head == r) {
         if (r->next)
-            (void)hash_map_put(&c->requirements, r->hash, r->next); /* replaces: cannot fail */
+            (void)hash_map_put(&c->requirements, r->hash, r->next); /* replacing cannot fail */
         else
             (void)hash_map_remove(&c->requirements, r->hash);
     } else {

@@ -1,7 +1,7 @@
 /*
- * Rounds: every so often a policy may give many that wait to many devices at once, and move running
- * tasks that have a checkpoint. To move one is to end it and to start it again where it should be,
- * if there is still room then.
+ * Rounds: a policy periodically assigns many waiting workloads to many devices at once, and moves
+ * running tasks that have a checkpoint. A move ends the task and restarts it at its destination, if
+ * there is still room.
  */
 #include <stdlib.h>
 
@@ -29,8 +29,7 @@ static int compare_queued(const void *a, const void *b)
     return *x != *y;
 }
 
-/* Everybody in a queue who is a task with one device, in the order of the queue. NULL: out
- * of memory. */
+/* Returns the queued tasks with one device, in the order of the queue; NULL if out of memory. */
 static struct workload **gather(struct cluster *c, size_t *ret_count)
 {
     struct workload **all = malloc((c->live.count + 1) * sizeof(*all));
@@ -56,7 +55,7 @@ static void place_all(struct cluster *c, struct workload *const *all,
     for (size_t i = 0; !c->failed && i < round->decision_count; i++) {
         const struct policy_decision *d = &round->decisions[i];
         const struct requirement *r = all[d->waiting]->requirement;
-        /* Those before it may have filled its node. */
+        /* Earlier placements of the round may have used up the room. */
         if (allowance_is_spent(c, r->allowance, &r->needs) ||
             policy_device_fit(snapshot, &c->policy_devices[d->devices[0]],
                               &snapshot->waiting[d->waiting],

@@ -1,4 +1,4 @@
-/* The cluster's life, and what every part does to a workload. */
+/* Creation and end of the cluster, and operations on workloads that all parts share. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "cluster/cluster_internal.h"
 
-/* A task that is so much slower than expected, for that long, is queued again. */
+/* A task that is this much slower than predicted, for this long, is requeued. */
 #define MISPLACED_PD 1.5
 enum { MISPLACED_MS = 60 * 1000 };
 
@@ -53,8 +53,8 @@ int cluster_new(const struct cluster_config *config, struct cluster **ret)
     if (!c)
         return -ERR_NO_MEMORY;
     c->config = *config;
-    /* Sessions of successive clusters differ, and fit the numbers that JSON readers hold
-     * exactly. */
+    /* Sessions of successive clusters differ, and stay within the integers that JSON readers
+     * represent exactly. */
     c->last_session = (hash_u64(config->seed) & 0xfffff) << 32;
     list_init(&c->touched);
     list_init(&c->ended);
@@ -94,7 +94,7 @@ static void free_all_workloads(struct cluster *c)
         workload_free(c, list_entry(it, struct workload, touched));
     while (hash_map_next(&c->live, &cursor, NULL, &value)) {
         struct workload *w = value;
-        /* Keys go as a whole below; dependents need no farewell. */
+        /* All keys are freed at once below; dependents are freed as well. */
         w->key = NULL;
         w->dependency_count = 0;
         workload_free(c, w);
@@ -250,7 +250,7 @@ void workload_send_turn(struct cluster *c, struct workload *w)
     touch(c, w);
 }
 
-/* By its needs, which have changed. */
+/* Updates the requirement after a change of the needs. */
 static void change_requirement(struct cluster *c, struct workload *w, bool booked)
 {
     struct requirement *before = w->requirement;
@@ -261,7 +261,7 @@ static void change_requirement(struct cluster *c, struct workload *w, bool booke
         return;
     }
     w->requirement = after;
-    /* Only then: what is booked borrows the labels of its requirement. */
+    /* Not earlier, because the booking borrows the labels of the requirement. */
     if (booked)
         inventory_book(c, w);
     requirement_put(c, before);
@@ -291,7 +291,7 @@ void workload_set_wary(struct cluster *c, struct workload *w, bool wary)
     change_requirement(c, w, false);
 }
 
-/* Puts it among those that are like it, where it may be the first. */
+/* Moves the workload to the requirement of its new kind, which may have a turn now. */
 static void change_kind(struct cluster *c, struct workload *w, uint32_t kind)
 {
     struct requirement *before = w->requirement;
@@ -308,7 +308,7 @@ static void change_kind(struct cluster *c, struct workload *w, uint32_t kind)
     queue_consider(c, w);
 }
 
-/* A placement that turns out bad is told, and undone if it can be. */
+/* Reports a workload that is much slower than predicted, and requeues it if it has a checkpoint. */
 static void judge_placement(struct cluster *c, struct workload *w)
 {
     bool is_bad =
@@ -321,7 +321,7 @@ static void judge_placement(struct cluster *c, struct workload *w)
         w->misplaced_since_ms = c->now.boot_ms;
     if (!w->is_slowness_told)
         action_log(c, event_slowed, w->id, w->status.attempts_total, w->node->info.name,
-                   "it takes %.2f times as long as alone; %.2f was predicted", w->measured_pd,
+                   "takes %.2f times as long as alone; %.2f was predicted", w->measured_pd,
                    w->predicted_pd);
     w->is_slowness_told = true;
     if (c->judges && w->known.checkpoints && c->now.boot_ms - w->misplaced_since_ms >= MISPLACED_MS)
@@ -351,7 +351,7 @@ void workload_learn(struct cluster *c, const struct cluster_event *event)
     w->left_ms = w->known.alone_ms;
     if (booked) {
         inventory_book(c, w);
-        queue_room_appeared(c); /* others may be better off beside it, or waiting */
+        queue_room_appeared(c); /* the forecast for neighbours and waiting workloads has changed */
     }
 }
 

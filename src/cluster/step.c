@@ -1,4 +1,4 @@
-/* One step: the event, what time brought, whom that concerns, who can start; then the actions. */
+/* One step: the event, due timers, their consequences, the queue, and last the actions. */
 #include "cluster/cluster_internal.h"
 
 static void handle(struct cluster *c, const struct cluster_event *event)
@@ -45,8 +45,8 @@ static void handle(struct cluster *c, const struct cluster_event *event)
     }
 }
 
-/* Everything due by now. What a timer does may set it again, but only into the future, or it is
- * the retention's, which is bounded a step. */
+/* Runs all due timers. A handler may set its timer again, but only to a later time; pruning is
+ * bounded for each step. */
 static void run_timers(struct cluster *c)
 {
     struct heap_member *first;
@@ -74,7 +74,7 @@ static void run_timers(struct cluster *c)
             break;
         }
     }
-    /* Set again by the pruning at the end of the step. */
+    /* The pruning at the end of the step sets the timer again. */
     if (prune)
         timer_set(c, &c->finished.timer, c->now.boot_ms);
 }
@@ -96,7 +96,7 @@ int cluster_step(struct cluster *c, const struct cluster_event *event,
     if (event->now.boot_ms > c->now.boot_ms)
         c->now.boot_ms = event->now.boot_ms;
     finished_watch_clock(c);
-    /* The event first: a word of a node that just arrives counts before its silence does. */
+    /* The event precedes timers, because a message that just arrived ends the node's silence. */
     handle(c, event);
     run_timers(c);
     do {

@@ -1,4 +1,4 @@
-/* A user's word: cancel and requeue. */
+/* Stopping attempts: cancel and requeue by a user, and moves by the cluster. */
 #include "cluster/cluster_internal.h"
 
 struct workload *stop_target(struct cluster *c, const struct cluster_event *event)
@@ -33,11 +33,12 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
     w->stop_grace_ms = grace_ms;
     workload_set_text(w, "%s",
                       cause == STOP_CANCEL ? "being cancelled"
-                      : w->wish_node       ? "being moved to a device that suits it better"
-                      : w->reclaimed       ? "its device is another's by allowance"
-                      : w->misplaced       ? "being moved: it is much slower there than expected"
-                      : w->stranded        ? "being moved: its device is out of use"
-                                           : "being requeued");
+                      : w->wish_node       ? "being moved to a better device"
+                      : w->reclaimed
+                          ? "being preempted by a workload within its guaranteed allowance"
+                      : w->misplaced ? "being moved: much slower than predicted"
+                      : w->stranded  ? "being moved: the device to resume on is out of use"
+                                     : "being requeued");
     if (w->status.state == WORKLOAD_STOPPING)
         workload_touch(c, w);
     else
@@ -45,7 +46,7 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
     action_log(c, event_stopping, w->id, w->status.attempts_total, w->node->info.name, "%s",
                w->status.text);
     if (w->node->lost)
-        attempt_lose(c, w); /* nobody is left to ask */
+        attempt_lose(c, w); /* the node cannot be reached */
     else
         workload_send_stop(c, w);
 }
@@ -80,7 +81,7 @@ void stop_cancel(struct cluster *c, const struct cluster_event *event)
         return;
     int64_t grace_ms = grace_of(event, w);
     if (w->status.state == WORKLOAD_QUEUED) {
-        workload_set_text(w, "cancelled while it waited");
+        workload_set_text(w, "cancelled while waiting");
         workload_end(c, w, WORKLOAD_CANCELLED, FAILURE_NONE);
     } else if (w->status.stop == STOP_CANCEL) {
         if (grace_ms < w->stop_grace_ms) {

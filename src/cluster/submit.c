@@ -1,4 +1,4 @@
-/* Submissions: all or nothing, and once for each key. */
+/* Submissions: all or nothing, and once for each idempotency key. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static int check_dependency_count(struct error *e, const struct cluster *c,
         c->dependency_count, count, CLUSTER_DEPENDENCIES_MAX);
 }
 
-/* Every dependency names a workload that is kept, or an earlier one of this submission. */
+/* Every dependency is on a kept workload, or on an earlier one of this submission. */
 static int check_dependencies(struct error *e, const struct cluster *c,
                               const struct cluster_submission *items, size_t count)
 {
@@ -110,7 +110,7 @@ static int check_dependencies(struct error *e, const struct cluster *c,
     return 0;
 }
 
-/* Nobody but an administrator can fill the queue so that others are kept out. */
+/* Limits each owner except administrators, so that no user can fill the queue for all. */
 static int check_owner(struct error *e, const struct cluster *c,
                        const struct cluster_submission *items, size_t count)
 {

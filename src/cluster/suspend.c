@@ -1,14 +1,14 @@
 /*
- * Off its devices and back: a task whose memory is moved to its host keeps its attempt, its
- * node and its place in no queue; what it had on its devices is others' until it returns to
- * those very devices.
+ * Suspended tasks. A task whose memory is moved to the host keeps its attempt and its node. Its
+ * devices are free for others until the task returns to the same devices, without a place in the
+ * queue.
  *
  *   running ─▶ suspending ─▶ suspended ─▶ resuming ─▶ running
- *      ▲           │ it cannot   ▲            │ it cannot
+ *      ▲           │ failed      ▲            │ failed
  *      └───────────┘             └────────────┘
  *
- * `hold` says what ends it: a user's word, or room. An order is repeated until a report has
- * its number (`turn`), and what that report shows is its outcome: so an old report never
+ * `hold` is the condition for the return: a user's command, or room. An order is repeated until a
+ * report has the order's number (`turn`); this report shows the outcome. So an old report never
  * answers a new order.
  */
 #include <stdio.h>
@@ -17,8 +17,8 @@
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
-enum { FAILURE_TOLD_MS = 10000 }; /* who asked looks many times a second */
-static const char failure_text[] = "it could not be suspended: ";
+enum { FAILURE_TOLD_MS = 10000 }; /* long enough for a client that polls */
+static const char failure_text[] = "suspend failed: ";
 
 static bool is_off_or_between(enum workload_state state)
 {
@@ -67,7 +67,7 @@ static void suspended(struct cluster *c, struct workload *w, const char *text)
                "attempt %d%s%s", w->status.attempts_total, text[0] ? ": " : "", text);
 }
 
-/* It runs on, and nothing is wrong with it: the text is for who asked, and then goes. */
+/* Returns whether the text is about a failed suspend. The text goes soon, as the task runs on. */
 static bool tells_failure(const struct workload *w)
 {
     return w->status.state == WORKLOAD_RUNNING && str_starts_with(w->status.text, failure_text);
@@ -98,26 +98,26 @@ static void explain(const struct cluster *c, const struct node *n, const struct 
     uint64_t left_bytes = d->memory_bytes > d->quota_bytes ? d->memory_bytes - d->quota_bytes : 0;
     switch (misfit) {
     case POLICY_UNHEALTHY:
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "its device is %s%s%.80s",
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "the device is %s%s%.80s",
                        device_state_name(health->state), health->cause[0] ? ": " : "",
                        health->cause);
         break;
     case POLICY_NO_MEMORY:
         (void)snprintf(
             text, WORKLOAD_TEXT_MAX,
-            "its device has too little memory (%.1f GiB asked, %.1f left by others' quotas)",
+            "the device has too little memory (%.1f GiB requested, %.1f left by others' quotas)",
             gib(needs->quota_bytes), gib(left_bytes));
         break;
     case POLICY_NO_SHARE:
         (void)snprintf(text, WORKLOAD_TEXT_MAX,
-                       "its device has too little free share (%d%% asked, %d%% free)",
+                       "the device has too little free share (%d%% requested, %d%% free)",
                        needs->share_min_percent, 100 - d->share_min_percent);
         break;
     case POLICY_SUSPECT:
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "its device has another suspect of a GPU fault");
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "the device has another suspect of a GPU fault");
         break;
     default:
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "its device is in use");
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "the device is in use");
         break;
     }
 }
@@ -132,22 +132,22 @@ static const struct policy_device *find_device(const struct cluster *c, const st
     return NULL;
 }
 
-/* On its own devices, or not at all: that is where the driver can put its memory. A drained node
- * takes it back, as it lets run on what it has. */
+/* The driver can restore memory only on the same devices. A drained node resumes its tasks, as it
+ * lets running ones continue. */
 static bool fits_again(const struct cluster *c, const struct workload *w,
                        char text[WORKLOAD_TEXT_MAX])
 {
     const struct attempt *a = workload_status_attempt(&w->status);
     int most = c->config.policy->one_a_device ? 1 : c->config.max_neighbours;
     if (!w->node->connected) {
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "its node %s is not connected", a->node);
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "node %s is not connected", a->node);
         return false;
     }
     for (int i = 0; i < a->device_count; i++) {
         const struct policy_device *d = find_device(c, w->node, a->devices[i]);
         enum policy_misfit misfit = d ? policy_device_room(d, &w->needs, most) : POLICY_FITS;
         if (!d)
-            (void)snprintf(text, WORKLOAD_TEXT_MAX, "its device %s is gone", a->devices[i]);
+            (void)snprintf(text, WORKLOAD_TEXT_MAX, "device %s is gone", a->devices[i]);
         else if (misfit != POLICY_FITS)
             explain(c, w->node, d, &w->needs, misfit, text);
         if (!d || misfit != POLICY_FITS)
@@ -156,8 +156,8 @@ static bool fits_again(const struct cluster *c, const struct workload *w,
     return true;
 }
 
-/* What its memory was moved from is no more, or out of use until somebody has looked at it. Of a
- * node that has no devices at all, its driver may be at fault. */
+/* Returns whether a device of the attempt is gone, or needs an operator. A node without any device
+ * may have a problem with its driver, so its tasks wait. */
 static bool is_stranded(const struct cluster *c, const struct workload *w)
 {
     const struct attempt *a = workload_status_attempt(&w->status);
@@ -178,7 +178,7 @@ static void try_resume(struct cluster *c, struct workload *w)
         return;
     }
     if (w->timer.member.position)
-        return; /* it failed a moment ago */
+        return; /* backing off after a failure */
     if (is_stranded(c, w)) {
         list_remove(&w->held);
         stop_stranded(c, w);
@@ -219,7 +219,7 @@ static void resumed(struct cluster *c, struct workload *w, const char *text)
                "attempt %d%s%s", w->status.attempts_total, text[0] ? ": " : "", text);
 }
 
-/* Its device is not what we take it for, or its driver fails: less and less often. */
+/* Retries with increasing delay, because the device or its driver may fail again. */
 static void not_resumed(struct cluster *c, struct workload *w, const char *text)
 {
     int64_t least = c->config.backoff_min_ms, most = c->config.backoff_max_ms;
@@ -227,24 +227,24 @@ static void not_resumed(struct cluster *c, struct workload *w, const char *text)
     if (w->resume_again_ms > most)
         w->resume_again_ms = most;
     leave_devices(c, w);
-    workload_set_text(w, "it could not be resumed: %s", text);
+    workload_set_text(w, "resume failed: %s", text);
     action_log(c, event_resume_failed, w->id, w->status.attempts_total, w->node->info.name, "%s",
                text);
     timer_set(c, &w->timer, c->now.boot_ms + w->resume_again_ms);
 }
 
-/* Its node could not keep it off: what others were given there is in use. */
+/* The node could not keep the task suspended: the task uses devices that now belong to others. */
 static void came_back(struct cluster *c, struct workload *w)
 {
     list_remove(&w->held);
     w->status.off_device = false;
     inventory_book(c, w);
-    begin_suspending(c, w, w->status.hold, "it was on its devices again");
+    begin_suspending(c, w, w->status.hold, "the task was on its devices again");
 }
 
-/* ---- what a node says, and what time brings ---- */
+/* ---- reports and timers ---- */
 
-/* What came of the newest order. */
+/* Handles the outcome of the newest order. */
 static void take_outcome(struct cluster *c, struct workload *w, const struct attempt_report *report)
 {
     if (report->turn != w->status.turn || !is_off_or_between(w->status.state))
@@ -254,7 +254,7 @@ static void take_outcome(struct cluster *c, struct workload *w, const struct att
             came_back(c, w);
         return;
     }
-    timer_clear(c, &w->timer); /* the order arrived */
+    timer_clear(c, &w->timer); /* the node has the order */
     bool is_off = report->suspension == SUSPENSION_DONE;
     if (report->suspension != SUSPENSION_NONE && !is_off)
         return;
@@ -295,9 +295,9 @@ void suspend_load(struct cluster *c, struct workload *w)
         timer_set(c, &w->timer, c->now.boot_ms + FAILURE_TOLD_MS);
 }
 
-/* ---- a user's word ---- */
+/* ---- users ---- */
 
-/* Why it cannot be suspended, as far as can be told from here; NULL: it can. */
+/* Returns why the task cannot be suspended, as far as known here; NULL: it can. */
 static const char *why_not(const struct workload *w)
 {
     if (w->needs.kind == WORKLOAD_SERVICE)
@@ -323,10 +323,10 @@ void suspend_user(struct cluster *c, const struct cluster_event *event)
     }
     bool is_on = w->status.state == WORKLOAD_RUNNING || w->status.state == WORKLOAD_RESUMING;
     if (is_on) {
-        begin_suspending(c, w, HOLD_USER, "suspended at a user's word");
-    } else if (w->status.hold != HOLD_USER) { /* it is off already, and stays so */
+        begin_suspending(c, w, HOLD_USER, "suspended by a user");
+    } else if (w->status.hold != HOLD_USER) { /* already suspended for room: stays suspended now */
         w->status.hold = HOLD_USER;
-        workload_set_text(w, "suspended at a user's word");
+        workload_set_text(w, "suspended by a user");
         workload_touch(c, w);
     }
     action_reply(c, event->request, 0, "%s", "");
@@ -349,7 +349,7 @@ void resume_user(struct cluster *c, const struct cluster_event *event)
             wait_for_room(c, w);
     }
     if (w->status.state == WORKLOAD_SUSPENDED)
-        timer_clear(c, &w->timer); /* after a failure: at once */
+        timer_clear(c, &w->timer); /* retry at once */
     c->held_due = true;
     action_reply(c, event->request, 0, "%s", "");
 }

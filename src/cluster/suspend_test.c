@@ -59,7 +59,7 @@ static void suspended_task_frees_device_until_resume(void **state)
     assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, 0);
     assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
     assert_string_equal(cluster_live_status(f.cluster, id)->text,
-                        "waits to resume: its device is in use");
+                        "waits to resume: the device is in use");
 
     struct workload_needs needs = whole_device();
     uint64_t third = submit(&f, &needs);
@@ -105,7 +105,7 @@ static void failed_suspend_leaves_task_running(void **state)
     assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
     assert_true(logged(&f, "suspend_failed"));
     assert_string_equal(cluster_live_status(f.cluster, id)->text,
-                        "it could not be suspended: what the node says");
+                        "suspend failed: what the node says");
     tick_after(&f, 1000);
     assert_non_null(strstr(cluster_live_status(f.cluster, id)->text, "could not be"));
     tick_after(&f, 9000); /* whoever asked has read it */
@@ -162,7 +162,7 @@ static void evicted_task_resumes_on_healthy_device(void **state)
     say(&f, session, id, 1, SUSPENSION_DONE);
     assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
     assert_string_equal(cluster_live_status(f.cluster, id)->text,
-                        "waits to resume: its device is overlimit: too hot");
+                        "waits to resume: the device is overlimit: too hot");
     health.state = DEVICE_HEALTHY;
     health.admits = ADMIT_ALL;
     step(&f, &event);

@@ -67,7 +67,7 @@ static void queued_task_states_wait_reason(void **state)
     (void)snprintf(needs.model, sizeof needs.model, "H300");
     submit(&f, &needs);
     assert_string_equal(find(&f, CLUSTER_STORE_NEW)->status->text,
-                        "no such model in the cluster (asked 'H300', there are: NVIDIA H200)");
+                        "no such model in the cluster (requested 'H300', present: NVIDIA H200)");
     struct cluster_after after[] = {{.workload = 1}, {.workload = 2}};
     needs = task_needs();
     submit_after(&f, &needs, after, 2);
@@ -93,8 +93,9 @@ static void preview_predicts_placement(void **state)
     assert_string_equal(preview.devices[0], "a-0");
     submit(&f, &whole);
     assert_int_equal(cluster_preview(NULL, f.cluster, &item, 1, &preview), 0);
-    assert_string_equal(preview.text,
-                        "0 of 1 device fit: 1 in use, and without a quota it wants one for itself");
+    assert_string_equal(
+        preview.text,
+        "0 of 1 device fit: 1 in use, and a workload without a quota needs a whole device");
     fixture_close(&f);
 }
 
@@ -406,7 +407,7 @@ static void cancel_ends_queued_and_running_tasks(void **state)
     report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
     report(&f, "a", session, id, 1, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->status->state, WORKLOAD_CANCELLED);
-    assert_string_equal(find(&f, CLUSTER_STORE_STATUS)->status->text, "cancelled while it ran");
+    assert_string_equal(find(&f, CLUSTER_STORE_STATUS)->status->text, "cancelled while running");
     fixture_close(&f);
 }
 

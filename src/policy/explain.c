@@ -115,21 +115,21 @@ static bool say_never(const struct policy_snapshot *snapshot, const struct polic
     if (snapshot->node_count == 0) {
         say(s, "no node has joined yet");
     } else if (survey->nodes_labelled == 0) {
-        say(s, "no node has the labels that it asks for");
+        say(s, "no node has the requested labels");
     } else if (needs->devices == 0) {
         return false;
     } else if (snapshot->device_count == 0) {
         say(s, "no node has a device");
     } else if (survey->model_matches == 0) {
-        say(s, "no such model in the cluster (asked '%s', there are: ", needs->model);
+        say(s, "no such model in the cluster (requested '%s', present: ", needs->model);
         say_models(snapshot, s);
         say(s, ")");
     } else if (needs->quota_bytes > survey->memory_max_bytes) {
-        say(s, "%.1f GiB asked, more than any device has (at most %.1f GiB)",
+        say(s, "%.1f GiB requested, more than any device has (at most %.1f GiB)",
             gib(needs->quota_bytes), gib(survey->memory_max_bytes));
     } else if ((size_t)needs->devices > survey->node_matches_max) {
-        say(s, "%d devices on one node asked, no node has more than %zu that match", needs->devices,
-            survey->node_matches_max);
+        say(s, "%d devices on one node requested, no node has more than %zu that match",
+            needs->devices, survey->node_matches_max);
     } else {
         return false;
     }
@@ -173,11 +173,11 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         say(s, "%zu on nodes without the labels", count);
         break;
     case POLICY_NO_MEMORY:
-        say(s, "%zu %s too little memory (%.1f GiB asked, at most %.1f left by others' quotas)",
+        say(s, "%zu %s too little memory (%.1f GiB requested, at most %.1f left by others' quotas)",
             count, have, gib(needs->quota_bytes), gib(survey->left_max_bytes));
         break;
     case POLICY_NO_SHARE:
-        say(s, "%zu %s too little free share (%d%% asked, at most %d%% free)", count, have,
+        say(s, "%zu %s too little free share (%d%% requested, at most %d%% free)", count, have,
             needs->share_min_percent, survey->share_max_free_percent);
         break;
     case POLICY_UNHEALTHY:
@@ -192,8 +192,8 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         if (max_neighbours == 1)
             say(s, "%zu in use", count);
         else if (needs->quota_bytes == 0)
-            say(s, "%zu in use, and without a quota it wants %s for itself", count,
-                needs->devices == 1 ? "one" : "them");
+            say(s, "%zu in use, and a workload without a quota needs %s", count,
+                needs->devices == 1 ? "a whole device" : "whole devices");
         else
             say(s, "%zu in use (at most %d neighbours)", count, max_neighbours);
         break;
@@ -218,13 +218,13 @@ bool policy_explain_misfit(const struct policy_snapshot *snapshot,
     if (say_never(snapshot, waiting, &survey, &s))
         return snapshot->node_count > 0; /* before the first node, nothing is certain */
     if (waiting->needs->devices == 0) {
-        say(&s, survey.nodes_usable ? "no usable node has the labels that it asks for"
+        say(&s, survey.nodes_usable ? "no usable node has the requested labels"
                                     : "no node is usable: drained, held, full or not connected");
         return false;
     }
     size_t fits = survey.misfits[POLICY_FITS];
     if (waiting->needs->devices > 1)
-        say(&s, "%d devices on one node asked, at most %zu fit: ", waiting->needs->devices,
+        say(&s, "%d devices on one node requested, at most %zu fit: ", waiting->needs->devices,
             survey.node_fits_max);
     else
         say(&s, "%zu of %zu device%s fit%s: ", fits, snapshot->device_count,

@@ -38,16 +38,16 @@ const char *policy_misfit_text(enum policy_misfit misfit)
 {
     static const char *const texts[POLICY_MISFIT_END] = {
         [POLICY_FITS] = "",
-        [POLICY_NODE_UNUSABLE] = "its node is drained, held, full or not connected",
-        [POLICY_NODE_DOUBTFUL] = "a start failed on its node",
-        [POLICY_WRONG_MODEL] = "another model is asked for",
-        [POLICY_WRONG_LABELS] = "its node has not the labels that are asked for",
-        [POLICY_NO_MEMORY] = "too little memory is left beside others' quotas",
-        [POLICY_NO_SHARE] = "too little of its share is free",
-        [POLICY_UNHEALTHY] = "it takes nothing of the kind now",
-        [POLICY_SUSPECT] = "it has another suspect of a GPU fault",
-        [POLICY_NEIGHBOURS] = "it is in use",
-        [POLICY_KEPT] = "it is kept for a workload that goes first and waits for room",
+        [POLICY_NODE_UNUSABLE] = "the node is drained, held, full or not connected",
+        [POLICY_NODE_DOUBTFUL] = "a start failed on the node",
+        [POLICY_WRONG_MODEL] = "the workload requests another model",
+        [POLICY_WRONG_LABELS] = "the node lacks the requested labels",
+        [POLICY_NO_MEMORY] = "too little memory is left by others' quotas",
+        [POLICY_NO_SHARE] = "too little free share",
+        [POLICY_UNHEALTHY] = "the device takes no new workloads of this kind now",
+        [POLICY_SUSPECT] = "the device has another suspect of a GPU fault",
+        [POLICY_NEIGHBOURS] = "the device is in use",
+        [POLICY_KEPT] = "the device is kept for a workload that waits for room",
     };
     return texts[misfit];
 }

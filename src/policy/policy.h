@@ -117,12 +117,12 @@ enum policy_misfit {
 #define POLICY_OBJECTIONS(X)                                                                       \
     X(NONE, "")                                                                                    \
     X(SLO, "a service would miss its SLO")                                                         \
-    X(SLOW, "together they would do too little more than one alone")                               \
-    X(GANG, "it has a task of several devices already")                                            \
-    X(SERVICES, "it has a service already")                                                        \
-    X(TASKS, "it has as many tasks as may share a device")                                         \
-    X(UTILISATION, "its SMs would be wanted by more than there are")                               \
-    X(ROUND, "it shares a device only as a round of matching says")
+    X(SLOW, "sharing a device would add too little speed")                                         \
+    X(GANG, "the device has a task of several devices already")                                    \
+    X(SERVICES, "the device has a service already")                                                \
+    X(TASKS, "the device has as many tasks as may share a device")                                 \
+    X(UTILISATION, "the workloads of the device would want more SMs than it has")                  \
+    X(ROUND, "only rounds of matching let workloads share a device")
 enum policy_objection {
 #define X(name, text) POLICY_OBJECTS_##name,
     POLICY_OBJECTIONS(X)

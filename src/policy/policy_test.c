@@ -264,21 +264,21 @@ static void explanation_names_unsatisfiable_need(void **state)
     struct workload_needs *needs = ask(&w, 1, GIB);
     strncpy(needs->model, "H300", sizeof needs->model - 1);
     assert_string_equal(explain(&w, "firstfit", text),
-                        "no such model in the cluster (asked 'H300', there are: NVIDIA H200, "
+                        "no such model in the cluster (requested 'H300', present: NVIDIA H200, "
                         "NVIDIA GeForce RTX 3090)");
     needs->model[0] = '\0';
     needs->quota_bytes = 100 * GIB;
     assert_string_equal(explain(&w, "firstfit", text),
-                        "100.0 GiB asked, more than any device has (at most 40.0 GiB)");
+                        "100.0 GiB requested, more than any device has (at most 40.0 GiB)");
     assert_true(is_never(&w));
     needs->quota_bytes = GIB;
     needs->devices = 3;
     assert_string_equal(explain(&w, "firstfit", text),
-                        "3 devices on one node asked, no node has more than 2 that match");
+                        "3 devices on one node requested, no node has more than 2 that match");
     needs->devices = 1;
     w.nodes[0].labels = &no_labels;
     w.waiting[0].node_labels = &labels_rack_a;
-    assert_string_equal(explain(&w, "firstfit", text), "no node has the labels that it asks for");
+    assert_string_equal(explain(&w, "firstfit", text), "no node has the requested labels");
     w.snapshot.node_count = w.snapshot.device_count = 0;
     assert_string_equal(explain(&w, "firstfit", text), "no node has joined yet");
     assert_false(is_never(&w)); /* a later node might fit */
@@ -328,13 +328,13 @@ static void explanation_counts_devices_by_obstacle(void **state)
     needs->share_min_percent = 20;
     assert_string_equal(
         explain(&w, "firstfit", text),
-        "0 of 4 devices fit: 2 have too little memory (20.0 GiB asked, at "
-        "most 8.0 left by others' quotas), 1 has too little free share (20% asked, at most 10% "
+        "0 of 4 devices fit: 2 have too little memory (20.0 GiB requested, at "
+        "most 8.0 left by others' quotas), 1 has too little free share (20% requested, at most 10% "
         "free), 1 in use (at most 4 neighbours)");
     assert_false(is_never(&w));
     w.devices[1].neighbours = w.devices[3].neighbours = 1;
     assert_string_equal(explain(&w, "exclusive", text),
-                        "0 of 4 devices fit: 1 has too little memory (20.0 GiB asked, at "
+                        "0 of 4 devices fit: 1 has too little memory (20.0 GiB requested, at "
                         "most 8.0 left by others' quotas), 3 in use");
     needs->quota_bytes = 0;
     needs->share_min_percent = 0;
@@ -343,7 +343,7 @@ static void explanation_counts_devices_by_obstacle(void **state)
     assert_string_equal(explain(&w, "exclusive", text), "0 of 4 devices fit: 4 in use");
     assert_string_equal(
         explain(&w, "firstfit", text),
-        "0 of 4 devices fit: 4 in use, and without a quota it wants one for itself");
+        "0 of 4 devices fit: 4 in use, and a workload without a quota needs a whole device");
     w.nodes[0].usable = w.nodes[1].usable = false;
     assert_string_equal(
         explain(&w, "firstfit", text),

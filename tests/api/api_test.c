@@ -420,7 +420,7 @@ static void submission_answers_match_document(void **state)
     assert_non_null(strstr(preview, "\"node\":\"box\""));
     preview = POST(200, "/v1/workloads?dry_run=1",
                    SPEC("next", "\"command\":[\"true\"],\"after\":[\"sleeper\"]"));
-    assert_non_null(strstr(preview, "\"placement\":null,\"text\":\"it waits for 1\""));
+    assert_non_null(strstr(preview, "\"placement\":null,\"text\":\"waits for 1\""));
     POST(400, "/v1/workloads?dry_run=1", SPEC("x", "\"command\":[\"true\"],\"after\":[\"99\"]"));
     POST(429, "/v1/workloads?dry_run=1", SPEC("many", "\"command\":[\"true\"],\"array\":1000"));
     POST(400, "/v1/workloads", "{");

@@ -76,7 +76,7 @@ said 'command'
 exits 0 "$gpumux" submit --dry-run -d 2 --quota 1g -- true
 said 'would run on'
 exits 6 "$gpumux" submit --dry-run -d 3 -- true
-said 'would never start here: 3 devices on one node asked'
+said 'would never start here: 3 devices on one node requested'
 exits 6 "$gpumux" submit --dry-run -d 3 -o json -- true
 exits 0 "$gpumux" submit --dry-run --share 50 -- true
 said '^gpumux: share 50 without a quota: the workload gets a device of its own; give --quota to share a device$'
@@ -97,14 +97,14 @@ said '^gpumux: --key twice was used before: these are the ids of the first submi
 exits 0 "$gpumux" submit -q --key twice -d 0 -- false
 [ -s "$work/err" ] && fail "submit -q tells of a key: $(cat "$work/err")"
 exits 0 "$gpumux" submit --array 2 --name never --quota 500g -- true
-said 'waits: 500.0 GiB asked, more than any device has'
+said 'waits: 500.0 GiB requested, more than any device has'
 [[ $(wc -l < "$work/out") = 2 && $(wc -l < "$work/err") = 1 ]] || fail "not two ids and a reason: $(cat "$work/out" "$work/err")"
 exits 0 "$gpumux" submit -q --name never --quota 500g -- true
 [ -s "$work/err" ] && fail "submit -q tells a reason"
 "$gpumux" wait never 2> "$work/waits" & waits=$!
 "$gpumux" logs -f never 2> "$work/follows" & follows=$!
-wait_until "wait tells why" grep -q 'waits: 500.0 GiB asked, more than any device has' "$work/waits"
-wait_until "logs -f tells why" grep -q 'waits: 500.0 GiB asked, more than any device has' "$work/follows"
+wait_until "wait tells why" grep -q 'waits: 500.0 GiB requested, more than any device has' "$work/waits"
+wait_until "logs -f tells why" grep -q 'waits: 500.0 GiB requested, more than any device has' "$work/follows"
 "$gpumux" ps -q --name never | xargs "$gpumux" cancel
 wait "$waits" && fail "wait of what was cancelled"
 wait "$follows" || true

@@ -31,7 +31,7 @@ knows() {
         | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
 }
 is_told() { pause 0.2; "$gpumux" explain "$1" | grep 'where it runs it takes .* was predicted'; }
-is_decided() { pause 0.1; [[ $(field "$1" state,text) =~ ^running|$'\n'"where there is room" ]]; }
+is_decided() { pause 0.1; [[ $(field "$1" state,text) =~ ^running|$'\n'"devices have room" ]]; }
 # goes_well NAME: a new task goes beside the better neighbour. Its id is in $task.
 goes_well() {
     task=$(learner "$1")

@@ -23,16 +23,17 @@ start --emulate 2xRTX3090 --config "$work/allowances.yaml"
 half=$("$gpumux" submit -m 12g -- sleep 1000)
 wait_field "$half" state running
 second=$("$gpumux" submit -m 12g -- sleep 1000)
-waits_for "$second" "the allowance of $me is spent (devices asked: 0.5, in use: 0.5 of 0.5)"
+waits_for "$second" \
+    "the allowance of $me is used up (devices requested: 0.5, in use: 0.5 of 0.5)"
 exits 0 "$gpumux" submit --dry-run -m 12g -- true
 exits 6 "$gpumux" submit --dry-run -m 13g -- true
-grep -qF "would never start here: the allowance of $me never suffices" "$work/out" \
+grep -qF "would never start here: the workload exceeds the allowance of $me" "$work/out" \
     || fail "$(cat "$work/out")"
 exits 0 "$gpumux" submit -- true
-grep -qF "waits: the allowance of $me never suffices (devices asked: 1, allowed: 0.5)" "$work/err" \
-    || fail "$(cat "$work/err")"
+grep -qF "waits: the workload exceeds the allowance of $me (devices requested: 1, allowed: 0.5)" \
+    "$work/err" || fail "$(cat "$work/err")"
 larger=$(cat "$work/out")
-waits_for "$larger" "never suffices"
+waits_for "$larger" "exceeds the allowance"
 cancel "$half"
 wait_field "$second" state running
 "$gpumux" cancel "$second" "$larger" --grace 0s > /dev/null

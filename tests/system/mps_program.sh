@@ -69,7 +69,7 @@ wait_until "it waits" mps_is "$first" starting
 cancel "$first"
 ends "$first" cancelled
 [ "$(device "$(device_of "$first")" mps)" = starting ] || fail "MPS did not start any more"
-[ "$(field "$first" text)" = "cancelled before it ran" ] || fail "$(show "$first")"
+[ "$(field "$first" text)" = "cancelled before running" ] || fail "$(show "$first")"
 
 echo "-- who waited in vain has nothing to resume"
 first=$(submit \

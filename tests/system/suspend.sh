@@ -44,8 +44,8 @@ second=$(task 20g 3g)
 wait_field "$second" state running
 wait_until "it trains" ran_past "$second" 10
 "$gpumux" resume "$first" 2> "$work/resume"
-grep -q "^gpumux: $first waits to resume: its device has too little memory" "$work/resume" || fail "resume says nothing: $(cat "$work/resume")"
-wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: its device has too little memory"* ]]'
+grep -q "^gpumux: $first waits to resume: the device has too little memory" "$work/resume" || fail "resume says nothing: $(cat "$work/resume")"
+wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: the device has too little memory"* ]]'
 has "$first" state suspended || fail "$(show "$first")"
 [ "$(samples "$first")" = "$stood" ] || fail "it went on"
 
@@ -103,7 +103,7 @@ wait_until "it trains" ran_past "$id" 10
 fault 0 thermal 50
 wait_until "it was evicted" told 'suspending.*evicted: its clocks are slowed' "$id"
 wait_field "$id" state suspended
-wait_until "it says what it waits for" eval '[[ $(field "$id" text) == "waits to resume: its device is overlimit"* ]]'
+wait_until "it says what it waits for" eval '[[ $(field "$id" text) == "waits to resume: the device is overlimit"* ]]'
 fault 0 thermal 0
 wait_field "$id" state running
 stood=$(samples "$id")

@@ -206,9 +206,9 @@ elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
 elsewhere 'nodes where a start failed' src/cluster/doubt_test.c 'on nodes where a start failed'
 elsewhere 'kept for a workload that waits for room' src/cluster/keep_test.c 'which waits for room'
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
-elsewhere 'it would end later beside what runs now' tests/system/cli_commands.sh \
+elsewhere 'waiting for the next free device ends sooner' tests/system/cli_commands.sh \
     '"\$gpumux" explain burning'
-elsewhere 'where there is room, and why not there' tests/system/cli_commands.sh \
+elsewhere 'devices have room, but …' tests/system/cli_commands.sh \
     '"\$gpumux" explain burning'
 elsewhere "CUDA's error 802" tests/shim/hosts.sh 'an agent that stays away'
 elsewhere '… allocations were refused by its quota of …' tests/system/protection.sh \
