@@ -22,7 +22,7 @@ static void open_with(struct fixture *f, const char *policy)
     cluster_load_done(f->cluster, 0, f->now);
 }
 
-/* quota_bytes of the 100 that a device has; 0: all of it. */
+/* quota_bytes: of the 100 bytes of a device; 0: the whole device. */
 static uint64_t submit_as(struct fixture *f, uint32_t allowance, uint64_t quota_bytes, int priority)
 {
     struct workload_needs needs = task_needs();
@@ -53,7 +53,7 @@ static void unused_guarantee_outranks_priority(void **state)
         end(&f, session, running);
         assert_int_equal(state_of(&f, alice), WORKLOAD_PLACED);
         end(&f, session, alice);
-        assert_int_equal(state_of(&f, again), WORKLOAD_PLACED); /* nothing of hers is in use */
+        assert_int_equal(state_of(&f, again), WORKLOAD_PLACED); /* alice uses nothing now */
         end(&f, session, again);
         assert_int_equal(state_of(&f, other), WORKLOAD_PLACED);
         fixture_close(&f);
@@ -90,10 +90,11 @@ static void guarantee_claim_preempts_one_borrower(void **state)
     report(&f, "a", session, borrower, 1, ATTEMPT_RUNNING);
     report(&f, "a", session, other, 1, ATTEMPT_RUNNING);
     uint64_t more = submit_as(&f, NONE, 50, 0);
-    assert_null(find(&f, CLUSTER_SEND_STOP)); /* no more right to it than the others */
+    assert_null(
+        find(&f, CLUSTER_SEND_STOP)); /* no guarantee, so no precedence over other borrowers */
     uint64_t alice = submit_as(&f, ALICE, 50, 0);
     const struct cluster_action *stop = find(&f, CLUSTER_SEND_STOP);
-    assert_non_null(stop); /* the other one would not make enough room */
+    assert_non_null(stop); /* the end of `other` would not make enough room */
     assert_int_equal(stop->workload, borrower);
     assert_int_equal(count_of(&f, CLUSTER_SEND_STOP), 1);
     end(&f, session, borrower);

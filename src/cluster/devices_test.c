@@ -62,7 +62,7 @@ static void unhealthy_device_admits_only_services(void **state)
     uint64_t service = submit(&f, &needs);
     assert_int_equal(state_of(&f, service), WORKLOAD_PLACED);
     say_health(&f, session, "a-0", DEVICE_UNHEALTHY, ADMIT_SERVICES);
-    assert_false(logged(&f, "device_state")); /* only changes are told */
+    assert_false(logged(&f, "device_state")); /* only changes are logged */
     say_health(&f, session, "a-0", DEVICE_HEALTHY, ADMIT_ALL);
     assert_int_equal(state_of(&f, task), WORKLOAD_PLACED);
     assert_int_equal(cluster_device_health(f.cluster, "a", "a-0")->state, DEVICE_HEALTHY);
@@ -139,7 +139,7 @@ static void queue_notes_between_steps_are_bounded(void **state)
     drain(&f, "a", true);
     for (size_t i = 0; i < MANY; i++) {
         struct workload_needs needs = task_needs();
-        needs.quota_bytes = 1 + i; /* each is a case of its own */
+        needs.quota_bytes = 1 + i; /* separate requirements */
         ids[i] = submit(&f, &needs);
     }
     say_health_with(&f, session, "a-0", DEVICE_DISABLED, ADMIT_NONE, "lost");
@@ -186,7 +186,7 @@ static void moved_task_restarts_without_counted_failure(void **state)
     report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
     end_with(&f, session, id, 1, VERDICT_MOVED);
     const struct workload_status *status = cluster_live_status(f.cluster, id);
-    assert_int_equal(status->state, WORKLOAD_PLACED); /* there is room: at once */
+    assert_int_equal(status->state, WORKLOAD_PLACED); /* placed at once, because there is room */
     assert_int_equal(status->failures, 0);
     assert_int_equal(status->attempts_total, 2);
     assert_int_equal(status->attempts[0].failure, FAILURE_NONE);
@@ -215,7 +215,7 @@ static void second_suspect_waits_until_first_cleared(void **state)
     assert_true(find(&f, CLUSTER_SEND_GRANT)->suspect);
     assert_int_equal(state_of(&f, two), WORKLOAD_QUEUED);
     assert_non_null(strstr(note_of(&f, two), "another suspect"));
-    /* One that nobody suspects may come beside it. */
+    /* A workload that is no suspect may share the device. */
     assert_int_equal(state_of(&f, submit_task(&f)), WORKLOAD_PLACED);
     struct attempt_report runs = {
         .workload = one, .attempt = 2, .phase = ATTEMPT_RUNNING, .cleared = true};

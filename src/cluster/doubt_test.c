@@ -1,4 +1,4 @@
-/* Nodes where starts fail. */
+/* Tests of nodes where starts fail. */
 #include "cluster/cluster_fixture.h"
 
 enum { MINUTE_MS = 60 * 1000, STEP_MS = 20 * 1000 };
@@ -29,7 +29,7 @@ static uint64_t submit_whole(struct fixture *f)
     return submit(f, &needs);
 }
 
-/* Both nodes stay connected meanwhile. */
+/* Advances the clock while both nodes stay connected. */
 static void pass(struct fixture *f, const uint64_t sessions[2], int64_t ms)
 {
     for (; ms > 0; ms -= STEP_MS) {
@@ -57,7 +57,7 @@ static void failed_start_is_retried_elsewhere_uncounted(void **state)
         fail_start(&f, first, sessions[!first_is_a], id, 1);
         assert_string_equal(node_of(&f, id), second);
         assert_int_equal(cluster_live_status(f.cluster, id)->failures, 0);
-        fail_start(&f, second, sessions[first_is_a], id, 2); /* nowhere is left */
+        fail_start(&f, second, sessions[first_is_a], id, 2); /* no other node is left */
         assert_true(logged(&f, "failed"));
         fixture_close(&f);
     }
@@ -82,7 +82,8 @@ static void workload_failing_everywhere_holds_no_node(void **state)
     fixture_close(&f);
 }
 
-/* Three that cannot be started on a, and run on b. The last one runs there still. */
+/* Submits `count` workloads whose starts fail on a and succeed on b. The last one is left
+ * running. */
 static uint64_t hold_a(struct fixture *f, const uint64_t sessions[2], int count)
 {
     uint64_t id = 0;
@@ -113,14 +114,14 @@ static void node_with_failing_starts_is_held(void **state)
     assert_non_null(strstr(cluster_live_status(f.cluster, waits)->text, "held"));
     pass(&f, sessions, MINUTE_MS);
     assert_false(cluster_node_held(f.cluster, "a"));
-    assert_string_equal(node_of(&f, waits), "a"); /* it is given another chance */
+    assert_string_equal(node_of(&f, waits), "a"); /* the node gets another chance */
     fail_start(&f, "a", sessions[0], waits, 1);
     assert_string_equal(node_of(&f, waits), "");
     assert_non_null(
         strstr(cluster_live_status(f.cluster, waits)->text, "on nodes where a start failed"));
     report(&f, "b", sessions[1], runs, 2, ATTEMPT_EXITED);
     report(&f, "b", sessions[1], waits, 2, ATTEMPT_RUNNING);
-    assert_true(cluster_node_held(f.cluster, "a")); /* and for longer */
+    assert_true(cluster_node_held(f.cluster, "a")); /* doubled time */
     pass(&f, sessions, MINUTE_MS);
     assert_true(cluster_node_held(f.cluster, "a"));
     pass(&f, sessions, MINUTE_MS);
@@ -135,14 +136,14 @@ static void released_node_forgets_failed_starts(void **state)
     fixture_open(&f);
     uint64_t sessions[2] = {hello(&f, "a"), hello(&f, "b")};
     uint64_t runs = hold_a(&f, sessions, 3);
-    assert_int_equal(drain(&f, "a", false)->result, 0); /* somebody mended it, and says so */
+    assert_int_equal(drain(&f, "a", false)->result, 0); /* an operator fixed the node */
     assert_true(logged(&f, "node_released"));
     assert_false(cluster_node_held(f.cluster, "a"));
     uint64_t works = submit_whole(&f);
     assert_string_equal(node_of(&f, works), "a");
     report(&f, "a", sessions[0], works, 1, ATTEMPT_EXITED);
     report(&f, "b", sessions[1], runs, 2, ATTEMPT_EXITED);
-    (void)hold_a(&f, sessions, 3); /* it takes as many again */
+    (void)hold_a(&f, sessions, 3); /* the strikes count from zero */
     fixture_close(&f);
 }
 

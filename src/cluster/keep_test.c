@@ -3,7 +3,7 @@
 
 enum { SMALL = 40, STEP_MS = 30 * 1000, STEPS_MAX = 100, SMALL_QUOTA = 60 };
 
-/* Whoever is small ends when it is told to, and there is always another. */
+/* A crowd of small workloads that end one after another and never leave a device empty. */
 struct crowd {
     struct fixture f;
     uint64_t session;
@@ -55,7 +55,8 @@ static void end(struct crowd *c, uint64_t id)
     report(&c->f, "a", c->session, id, 1, ATTEMPT_EXITED);
 }
 
-/* Half a minute passes and the first that is placed ends. Is there one? */
+/* Advances the clock by half a minute and ends the first placed workload; returns false without
+ * one. */
 static bool one_ends(struct crowd *c)
 {
     c->f.now.boot_ms += STEP_MS;
@@ -69,7 +70,7 @@ static bool one_ends(struct crowd *c)
     return false;
 }
 
-/* Until something is kept for it, and one has ended since: then a device is empty. */
+/* Waits until devices are kept for the workload. */
 static void wait_for_keeping(struct crowd *c, uint64_t id)
 {
     size_t steps = 0;
@@ -90,7 +91,7 @@ static void check_large_is_placed(const char *policy, int devices, int wanted, u
         assert_true(one_ends(&c));
     for (size_t i = 0; i < SMALL; i++)
         left += cluster_live_status(c.f.cluster, c.small[i]) != NULL;
-    assert_true(left > 0); /* it was not the last */
+    assert_true(left > 0); /* small workloads were still waiting */
     fixture_close(&c.f);
 }
 
@@ -102,7 +103,7 @@ static void large_workload_among_small_is_placed(void **state)
         check_large_is_placed(policy_at(p)->name, 2, 2, 0);
         check_large_is_placed(policy_at(p)->name, 3, 2, 0);
     }
-    /* Two small ones beside each other. */
+    /* Two small workloads share the device. */
     struct crowd c;
     open_crowd(&c, "firstfit", 1);
     uint64_t beside[SMALL], large = submit_with(&c.f, 1, 0, 1000, WORKLOAD_TASK);
@@ -134,7 +135,7 @@ static void kept_devices_refuse_lower_priority(void **state)
     assert_true(is_queued(&c, behind));
     uint64_t before = submit_with(&c.f, 1, 10, 1000, WORKLOAD_TASK);
     assert_false(is_queued(&c, before));
-    /* What is known of its node is made anew. */
+    /* The node's devices are rebuilt. */
     gone(&c.f, "a", c.session);
     c.session = join(&c.f, 2, "2");
     assert_true(is_queued(&c, behind));
@@ -168,7 +169,7 @@ static void device_with_service_is_never_kept(void **state)
     uint64_t service = submit_with(&c.f, 1, 10, 1000, WORKLOAD_SERVICE);
     uint64_t large = submit_with(&c.f, 1, 0, 1000, WORKLOAD_TASK);
     for (size_t i = 0; i < SMALL; i++)
-        assert_true(one_ends(&c)); /* none of them is kept from the room */
+        assert_true(one_ends(&c)); /* no device is kept */
     assert_false(is_queued(&c, service));
     assert_true(is_queued(&c, large));
     fixture_close(&c.f);

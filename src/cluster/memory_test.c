@@ -1,6 +1,7 @@
 /*
- * Memory that runs out: a life of a cluster, run again and again, each time with another allocation
- * failing. The cluster says so and can be freed; the sanitizers see that nothing leaks or breaks.
+ * Tests out-of-memory handling: the life of a cluster is repeated, and each time another allocation
+ * fails. The cluster reports the failure and can be freed; the sanitizers check for leaks and
+ * errors.
  */
 #include "cluster/cluster_fixture.h"
 
@@ -11,7 +12,7 @@ void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
 
-/* Allocations until one fails; negative: none does. */
+/* Number of allocations until one fails; negative: none fails. */
 static long allocations_left = -1;
 
 static bool is_spent(void)

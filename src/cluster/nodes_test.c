@@ -49,7 +49,8 @@ static void messages_of_stale_session_change_nothing(void **state)
     uint64_t id = submit_task(&f);
     uint64_t session = hello(&f, "a");
     assert_true(session > old);
-    assert_non_null(find(&f, CLUSTER_SEND_GRANT)); /* it did not list it: granted again */
+    assert_non_null(find(
+        &f, CLUSTER_SEND_GRANT)); /* the hello did not list the attempt, so the grant is repeated */
     report(&f, "a", old, id, 1, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_REPLY)->result, -ERR_CONFLICT);
     assert_int_equal(state_of(&f, id), WORKLOAD_PLACED);
@@ -84,7 +85,7 @@ static void hello_reconciles_attempts(void **state)
     assert_int_equal(count_of(&f, CLUSTER_SEND_STOP), 2);
     assert_int_equal(find_nth(&f, CLUSTER_SEND_STOP, 0)->workload, 77);
     assert_int_equal(find_nth(&f, CLUSTER_SEND_STOP, 1)->workload, forgotten);
-    /* Only when the node confirms that nothing of it lives does it go elsewhere. */
+    /* The workload moves only when the node confirms that nothing of the attempt is alive. */
     assert_int_equal(state_of(&f, forgotten), WORKLOAD_RUNNING);
     struct attempt_report nothing = {
         .workload = forgotten, .attempt = 1, .phase = ATTEMPT_EXITED, .never_ran = true};
@@ -138,7 +139,7 @@ static void task_restarts_only_after_node_lost(void **state)
     assert_true(status->attempts[0].lost);
     assert_string_equal(status->attempts[1].node, "b");
     assert_int_equal(status->failures, 0);
-    /* The lost node comes back with the old copy's end. */
+    /* The lost node returns with a report of the old copy's end. */
     struct attempt_report old = {.workload = id, .attempt = 1, .phase = ATTEMPT_EXITED};
     hello_as(&f, "a", "i", &old, 1);
     assert_int_equal(find(&f, CLUSTER_SEND_SETTLE)->attempt, 1);
@@ -179,12 +180,12 @@ static void on_node_lost_wait_keeps_placement(void **state)
     needs.on_node_lost = ON_NODE_LOST_WAIT;
     hello(&f, "a");
     uint64_t first = submit(&f, &needs), second = submit(&f, &needs);
-    tick_after(&f, f.config.lease_ms); /* silence is as good as a broken connection */
+    tick_after(&f, f.config.lease_ms); /* silence counts as a broken connection */
     assert_true(logged(&f, "node_gone"));
     tick_after(&f, LOST_MS);
     assert_int_equal(state_of(&f, first), WORKLOAD_PLACED);
     assert_non_null(strstr(cluster_live_status(f.cluster, first)->text, "waits for the node"));
-    /* Nobody is there to ask: a user's word is enough. */
+    /* The node cannot be reached, so the user's command takes effect at once. */
     stop(&f, CLUSTER_CANCEL, first, -1);
     assert_null(cluster_live_status(f.cluster, first));
     stop(&f, CLUSTER_REQUEUE, second, -1);
@@ -221,7 +222,7 @@ static void vanished_device_takes_no_new_task(void **state)
     assert_int_equal(inventory.device_count, 1);
     assert_int_equal(inventory.devices[0].neighbours, 1);
     uint64_t third = submit(&f, &whole);
-    report(&f, "a", session, 2, 1, ATTEMPT_EXITED); /* frees what is no longer there */
+    report(&f, "a", session, 2, 1, ATTEMPT_EXITED); /* the device is gone */
     assert_int_equal(state_of(&f, third), WORKLOAD_QUEUED);
     report(&f, "a", session, 1, 1, ATTEMPT_EXITED);
     assert_int_equal(state_of(&f, third), WORKLOAD_PLACED);

@@ -13,7 +13,7 @@ static const struct forecast_profile *profile(void *context, const struct foreca
     return kind == TASK_KIND ? &task_profile : NULL;
 }
 
-/* Two run at 5/8 of their speed each, more not at all well. */
+/* Two workloads run at 5/8 of their speed each, more run at a quarter. */
 static void together(void *context, const struct forecast_set *set,
                      struct forecast_answer *ret_answer)
 {
@@ -33,7 +33,7 @@ static void open_believing(struct fixture *f, const char *policy, const struct f
     cluster_config_default(&f->config);
     f->config.policy = policy_find(policy);
     f->config.forecast = believed;
-    f->config.lease_ms = 24 * 60 * MINUTE_MS; /* nobody beats here */
+    f->config.lease_ms = 24 * 60 * MINUTE_MS; /* no node sends beats */
     f->now = (struct clock_now){.wall_ms = 1700000000000, .boot_ms = 5000};
     cluster_actions_init(&f->actions);
     assert_int_equal(cluster_new(&f->config, &f->cluster), 0);
@@ -77,7 +77,7 @@ static void task_waits_for_departing_neighbour(void **state)
         assert_int_equal(state_of(&f, first), WORKLOAD_PLACED);
         assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
         const struct workload_status *status = cluster_live_status(f.cluster, second);
-        assert_non_null(strstr(status->text, "if it waits"));
+        assert_non_null(strstr(status->text, "waiting for the next free device"));
         if (departs) {
             end(&f, session, first, 1);
         } else {
@@ -91,7 +91,7 @@ static void task_waits_for_departing_neighbour(void **state)
     }
 }
 
-/* By how much two slow each other, as far as is known at the time. */
+/* The slowdown that is known at the time. */
 static void together_as_known(void *context, const struct forecast_set *set,
                               struct forecast_answer *ret_answer)
 {
@@ -179,7 +179,7 @@ static void low_priority_task_never_starves(void **state)
         int rounds = 0;
         open_with(&f, policy_at(p)->name);
         uint64_t session = hello(&f, "a");
-        whole.quota_bytes = 0; /* one at a time, whatever the policy */
+        whole.quota_bytes = 0; /* one at a time under every policy */
         struct cluster_submission item = {
             .name = "w", .needs = &whole, .known = {.kind = TASK_KIND, .alone_ms = MINUTE_MS}};
         whole.priority = 5;
@@ -196,7 +196,7 @@ static void low_priority_task_never_starves(void **state)
             end(&f, session, running, 1);
             running = next;
         }
-        assert_in_range(rounds, 10, 499); /* it has to wait, and not for ever */
+        assert_in_range(rounds, 10, 499); /* the old one waits, but not for ever */
         fixture_close(&f);
     }
 }
@@ -270,7 +270,7 @@ static void learnt_duration_changes_placement(void **state)
     uint64_t second = submit_known(&f, 0, 600000, false);
     assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
     struct cluster_event event = {.kind = CLUSTER_LEARN};
-    event.learn.workload = first; /* it will take ten days: waiting is no use */
+    event.learn.workload = first; /* it would run for ten days, so waiting is useless */
     event.learn.known = (struct policy_known){.kind = TASK_KIND, .alone_ms = 864e6};
     step(&f, &event);
     assert_int_equal(state_of(&f, second), WORKLOAD_PLACED);
@@ -326,7 +326,7 @@ static void explanation_shows_measured_slowdown(void **state)
     report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
     struct cluster_event event = {.kind = CLUSTER_MEASURED};
     event.measured.workload = id;
-    event.measured.attempt = 2; /* an echo of another one */
+    event.measured.attempt = 2; /* of another attempt */
     event.measured.pd = 1.4;
     event.measured.predicted_pd = 1.1;
     step(&f, &event);
@@ -367,7 +367,7 @@ static void explanation_marks_current_device(void **state)
     (void)submit_known(&f, 0, 10 * MINUTE_MS, false);
     uint64_t id = submit_known(&f, 0, MINUTE_MS, false);
     assert_true(is_on_node(&f, id, "a"));
-    (void)hello(&f, "b"); /* whose neighbour ends sooner */
+    (void)hello(&f, "b"); /* its workload ends sooner */
     assert_true(is_on_node(&f, submit_known(&f, 0, MINUTE_MS / 10, false), "b"));
     assert_int_equal(cluster_explain(f.cluster, id, x), 0);
     assert_int_equal(x->count, 2);

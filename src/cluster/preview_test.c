@@ -14,7 +14,7 @@ static const struct forecast_profile *profile(void *context, const struct foreca
     return &task_profile;
 }
 
-/* The more, the slower: those that judge do not put all on one device. */
+/* Every further neighbour slows all, so policies that judge do not fill one device. */
 static void together(void *context, const struct forecast_set *set,
                      struct forecast_answer *ret_answer)
 {
@@ -26,7 +26,7 @@ static void together(void *context, const struct forecast_set *set,
     }
 }
 
-/* Two nodes with a device each. */
+/* Opens a cluster of two nodes with one device each. */
 static void open_with(struct fixture *f, const struct policy *policy)
 {
     static const struct forecast forecast = {.profile = profile, .together = together};
@@ -42,7 +42,7 @@ static void open_with(struct fixture *f, const struct policy *policy)
     (void)hello(f, "b");
 }
 
-/* The preview, the note of the queue and the explanation are of one mind. */
+/* The preview, the note of the queue and the explanation agree. */
 static void assert_same_reason(struct fixture *f, uint64_t id,
                                const struct cluster_preview *preview)
 {
@@ -54,7 +54,7 @@ static void assert_same_reason(struct fixture *f, uint64_t id,
     assert_int_equal(preview->never, never);
 }
 
-/* Asks twice, submits, and compares; how many were placed. */
+/* Compares two previews with the submission; returns the number of placed workloads. */
 static size_t submit_as_previewed(struct fixture *f, const struct cluster_submission *items)
 {
     static struct cluster_preview first[ITEMS], again[ITEMS];
@@ -133,7 +133,7 @@ static void preview_resolves_dependencies(void **state)
     drain(&f, "a", true);
     drain(&f, "b", true);
     uint64_t ended = submit_task(&f);
-    stop(&f, CLUSTER_CANCEL, ended, 0); /* it had not begun: it ends at once */
+    stop(&f, CLUSTER_CANCEL, ended, 0); /* not placed yet, so it ends at once */
     drain(&f, "a", false);
     uint64_t running = submit_task(&f);
     const struct cluster_after unknown = {.workload = 99},
@@ -176,7 +176,7 @@ static void preview_beyond_queue_limit_is_refused(void **state)
     fixture_close(&f);
 }
 
-/* Devices of 100 bytes; two of them, or none at all. */
+/* Opens with an allowance of one device. Devices have 100 bytes. */
 static void open_with_allowance(struct fixture *f, const struct policy *policy, bool has_nodes)
 {
     static const struct cluster_allowance allowance = {

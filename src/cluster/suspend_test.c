@@ -1,4 +1,4 @@
-/* Tasks that leave their devices for their host's memory, and come back. */
+/* Tests of tasks that move their memory to the host and back. */
 #include "cluster/cluster_fixture.h"
 
 static struct workload_needs whole_device(void)
@@ -29,7 +29,7 @@ static void say(struct fixture *f, uint64_t session, uint64_t id, int turn,
     report_full(f, "a", session, &report);
 }
 
-/* Suspended at a user's word, by order 1. */
+/* Runs a task and suspends it by order 1. */
 static uint64_t suspend_one(struct fixture *f, uint64_t session)
 {
     uint64_t id = run_task(f, session);
@@ -65,7 +65,7 @@ static void suspended_task_frees_device_until_resume(void **state)
     uint64_t third = submit(&f, &needs);
     assert_int_equal(state_of(&f, third), WORKLOAD_QUEUED);
     report(&f, "a", session, other, 1, ATTEMPT_EXITED);
-    assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING); /* before what has not begun */
+    assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING); /* precedes the queue */
     assert_int_equal(state_of(&f, third), WORKLOAD_QUEUED);
     assert_int_equal(find(&f, CLUSTER_SEND_RESUME)->turn, 2);
     say(&f, session, id, 2, SUSPENSION_RETURNING);
@@ -99,7 +99,7 @@ static void failed_suspend_leaves_task_running(void **state)
     uint64_t session = hello(&f, "a");
     uint64_t id = run_task(&f, session);
     (void)stop(&f, CLUSTER_SUSPEND, id, -1);
-    say(&f, session, id, 0, SUSPENSION_NONE); /* of before the order: says nothing */
+    say(&f, session, id, 0, SUSPENSION_NONE); /* older than the order: ignored */
     assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
     say(&f, session, id, 1, SUSPENSION_NONE);
     assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
@@ -107,12 +107,12 @@ static void failed_suspend_leaves_task_running(void **state)
     assert_string_equal(cluster_live_status(f.cluster, id)->text,
                         "suspend failed: what the node says");
     tick_after(&f, 1000);
-    assert_non_null(strstr(cluster_live_status(f.cluster, id)->text, "could not be"));
-    tick_after(&f, 9000); /* whoever asked has read it */
+    assert_non_null(strstr(cluster_live_status(f.cluster, id)->text, "suspend failed"));
+    tick_after(&f, 9000); /* long enough for a client that polls */
     assert_string_equal(cluster_live_status(f.cluster, id)->text, "");
     assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->workload, id);
     (void)stop(&f, CLUSTER_SUSPEND, id, -1);
-    say(&f, session, id, 1, SUSPENSION_NONE); /* the first again: says nothing of the second */
+    say(&f, session, id, 1, SUSPENSION_NONE); /* repeated answer to the first order: ignored */
     assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
     fixture_close(&f);
 }
@@ -167,7 +167,7 @@ static void evicted_task_resumes_on_healthy_device(void **state)
     health.admits = ADMIT_ALL;
     step(&f, &event);
     assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING);
-    /* A user's word in between: it goes back, and stays. */
+    /* A user suspends the task while it resumes: the task stays suspended. */
     assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, 0);
     assert_int_equal(find(&f, CLUSTER_SEND_SUSPEND)->turn, 3);
     say(&f, session, id, 3, SUSPENSION_DONE);
@@ -212,7 +212,7 @@ static void suspended_task_can_be_cancelled(void **state)
     assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, -ERR_CONFLICT);
     report(&f, "a", session, id, 1, ATTEMPT_EXITED);
     assert_null(cluster_live_status(f.cluster, id));
-    uint64_t ids[4]; /* what it did not have is not given back a second time */
+    uint64_t ids[4]; /* the booking must not be released twice */
     assert_int_equal(cluster_device_workloads(f.cluster, "a", "a-0", ids, 4), 1);
     struct workload_needs needs = whole_device();
     uint64_t third = submit(&f, &needs);
@@ -243,7 +243,7 @@ static void impossible_suspend_is_refused(void **state)
     assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, -ERR_CONFLICT);
     assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, 0);
     assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, 0);
-    assert_null(find(&f, CLUSTER_SEND_SUSPEND)); /* once is enough */
+    assert_null(find(&f, CLUSTER_SEND_SUSPEND)); /* already sent */
     fixture_close(&f);
 }
 
@@ -288,7 +288,7 @@ static void resumed_task_on_broken_device_restarts(void **state)
     uint64_t id = suspend_one(&f, session);
     say_disabled(&f, session, false);
     assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, 0);
-    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED); /* it may get well by itself */
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED); /* the device may recover by itself */
     say_disabled(&f, session, true);
     assert_int_equal(state_of(&f, id), WORKLOAD_STOPPING);
     assert_non_null(find(&f, CLUSTER_SEND_STOP));

@@ -1,6 +1,6 @@
 #include "cluster/cluster_fixture.h"
 
-/* ---- the straight way ---- */
+/* ---- from submit to success ---- */
 
 static void task_runs_from_submit_to_success(void **state)
 {
@@ -11,7 +11,7 @@ static void task_runs_from_submit_to_success(void **state)
     assert_int_equal(count_of(&f, CLUSTER_STORE_NODE), 1);
     uint64_t id = submit_task(&f);
     assert_int_equal(id, 1);
-    /* Accepted and placed is one thing to store. */
+    /* Acceptance and placement are stored together. */
     assert_int_equal(count_of(&f, CLUSTER_STORE_NEW), 1);
     assert_int_equal(count_of(&f, CLUSTER_STORE_STATUS), 0);
     assert_int_equal(find(&f, CLUSTER_STORE_NEW)->status->state, WORKLOAD_PLACED);
@@ -25,13 +25,13 @@ static void task_runs_from_submit_to_success(void **state)
     assert_int_equal(state_of(&f, id), WORKLOAD_STARTING);
     report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
     assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
-    report(&f, "a", session, id, 1, ATTEMPT_STARTING); /* an old word */
+    report(&f, "a", session, id, 1, ATTEMPT_STARTING); /* a late report: ignored */
     assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
     report(&f, "a", session, id, 1, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->status->state, WORKLOAD_SUCCEEDED);
     assert_non_null(find(&f, CLUSTER_SEND_SETTLE));
     assert_null(cluster_live_status(f.cluster, id));
-    report(&f, "a", session, id, 1, ATTEMPT_EXITED); /* the settle was lost */
+    report(&f, "a", session, id, 1, ATTEMPT_EXITED); /* the settle was lost: repeated */
     assert_null(find(&f, CLUSTER_STORE_STATUS));
     assert_non_null(find(&f, CLUSTER_SEND_SETTLE));
     fixture_close(&f);
@@ -148,10 +148,10 @@ static void submission_beyond_user_limit_is_refused(void **state)
         "one user (queue_max_user): cancel some, or submit these when some have ended");
     assert_int_equal(cluster_preview(NULL, f.cluster, items, 2, previews), -ERR_QUEUE_FULL);
     assert_int_equal(submit_all(&f, items, 1, NULL)->first, 4);
-    /* Others have their own, administrators all there is. */
+    /* Other owners have their own limit; administrators may use the whole queue. */
     assert_int_equal(submit_all(&f, &other, 1, NULL)->first, 5);
     assert_int_equal(submit_all(&f, &admin, 1, NULL)->first, 6);
-    /* What has ended does not count; the administrator's own do. */
+    /* Ended workloads do not count; those submitted as an administrator do. */
     for (uint64_t id = 1; id <= 3; id++)
         stop(&f, CLUSTER_CANCEL, id, 0);
     assert_int_equal(submit_all(&f, items, 3, NULL)->result, -ERR_QUEUE_FULL);
@@ -174,7 +174,7 @@ static void repeated_key_returns_first_submission(void **state)
     assert_true(again->repeated);
     assert_int_equal(f.actions.count, 1);
     assert_int_equal(submit_all(&f, items, 1, "l")->first, 3);
-    /* Another user's key is another key. */
+    /* The keys of another user are different keys. */
     struct cluster_event event = {.kind = CLUSTER_SUBMIT};
     event.submit.uid = 1;
     event.submit.key = "k";
@@ -197,7 +197,7 @@ static void invalid_dependencies_are_refused(void **state)
     assert_string_equal(reply->field, "after");
     assert_int_equal(submit_after(&f, &needs, &self, 1)->result, -ERR_INVALID);
     assert_int_equal(submit_all(&f, NULL, 0, NULL)->result, -ERR_INVALID);
-    assert_int_equal(submit_task(&f), 1); /* refused ones take no ids */
+    assert_int_equal(submit_task(&f), 1); /* refused submissions take no ids */
     fixture_close(&f);
 }
 
@@ -225,10 +225,10 @@ static void dependencies_beyond_limit_are_refused(void **state)
     reply = submit_all(&f, items, 1, NULL);
     assert_int_equal(reply->result, -ERR_QUEUE_FULL);
     assert_string_equal(reply->field, "after");
-    submit_task(&f); /* what waits for nobody is none of it */
+    submit_task(&f); /* no dependency: not limited */
     stop(&f, CLUSTER_CANCEL, on + 1, 0);
     assert_int_equal(submit_all(&f, items, 1, NULL)->result, 0);
-    stop(&f, CLUSTER_CANCEL, on, 0); /* all have come true: those that waited are still there */
+    stop(&f, CLUSTER_CANCEL, on, 0); /* all dependencies are met */
     assert_int_equal(submit_all(&f, items, ALL, NULL)->result, 0);
     fixture_close(&f);
 }
@@ -249,7 +249,7 @@ static void dependents_start_or_fail_with_dependency(void **state)
     assert_int_equal(state_of(&f, 2), WORKLOAD_QUEUED);
     report_failure(&f, "a", session, 1, 1);
     assert_null(cluster_live_status(f.cluster, 2));
-    assert_null(cluster_live_status(f.cluster, 4)); /* it cascades */
+    assert_null(cluster_live_status(f.cluster, 4)); /* failures cascade */
     assert_int_equal(state_of(&f, 3), WORKLOAD_PLACED);
     for (size_t i = 0; i < 4; i++) {
         const struct cluster_action *store = find_nth(&f, CLUSTER_STORE_STATUS, i);
@@ -259,7 +259,7 @@ static void dependents_start_or_fail_with_dependency(void **state)
             assert_int_equal(store->status->failure, FAILURE_DEPENDENCY);
         }
     }
-    /* What has ended before counts at once. */
+    /* A dependency on an ended workload is decided at once. */
     submit_after(&f, &needs, &well, 1);
     assert_int_equal(find(&f, CLUSTER_STORE_NEW)->status->failure, FAILURE_DEPENDENCY);
     assert_string_equal(find(&f, CLUSTER_STORE_NEW)->status->text, "workload 1 did not succeed");
@@ -337,7 +337,7 @@ static void kill_by_node_counts_no_failure(void **state)
     struct attempt_report ended = {
         .workload = id, .attempt = 1, .phase = ATTEMPT_EXITED, .signal = 9};
     report_full(&f, "a", session, &ended);
-    assert_int_equal(state_of(&f, id), WORKLOAD_PLACED); /* and at once placed again */
+    assert_int_equal(state_of(&f, id), WORKLOAD_PLACED); /* placed again at once */
     assert_int_equal(cluster_live_status(f.cluster, id)->failures, 0);
     assert_int_equal(cluster_live_status(f.cluster, id)->attempts_total, 2);
     fixture_close(&f);
@@ -354,7 +354,8 @@ static void service_restarts_with_bounded_backoff(void **state)
     needs.kind = WORKLOAD_SERVICE;
     uint64_t id = submit(&f, &needs);
     for (int attempt = 1; attempt <= 20; attempt++) {
-        report(&f, "a", session, id, attempt, ATTEMPT_EXITED); /* code 0: still a failure */
+        report(&f, "a", session, id, attempt,
+               ATTEMPT_EXITED); /* an exit of a service is a failure, even with code 0 */
         const struct workload_status *status = cluster_live_status(f.cluster, id);
         assert_int_equal(status->state, WORKLOAD_QUEUED);
         assert_int_equal(status->backoff_ms, expected_ms);
@@ -366,7 +367,7 @@ static void service_restarts_with_bounded_backoff(void **state)
         assert_int_equal(state_of(&f, id), WORKLOAD_PLACED);
         expected_ms = expected_ms * 2 > 300000 ? 300000 : expected_ms * 2;
     }
-    /* A long good run is forgiven. */
+    /* A long run resets the back-off. */
     report(&f, "a", session, id, 21, ATTEMPT_RUNNING);
     for (int i = 0; i < 11; i++) {
         tick_after(&f, 30000);
@@ -397,13 +398,13 @@ static void cancel_ends_queued_and_running_tasks(void **state)
     stop(&f, CLUSTER_CANCEL, id, -1);
     assert_int_equal(state_of(&f, id), WORKLOAD_STOPPING);
     assert_int_equal(find(&f, CLUSTER_SEND_STOP)->grace_ms, 10000);
-    stop(&f, CLUSTER_CANCEL, id, 20000); /* more patience than before: nothing new */
+    stop(&f, CLUSTER_CANCEL, id, 20000); /* longer than the present grace period: ignored */
     assert_null(find(&f, CLUSTER_SEND_STOP));
     stop(&f, CLUSTER_CANCEL, id, 0);
     assert_int_equal(find(&f, CLUSTER_SEND_STOP)->grace_ms, 0);
     assert_int_equal(stop(&f, CLUSTER_REQUEUE, id, -1)->result, -ERR_CONFLICT);
     tick_after(&f, f.config.resend_ms);
-    assert_non_null(find(&f, CLUSTER_SEND_STOP)); /* until it is answered */
+    assert_non_null(find(&f, CLUSTER_SEND_STOP)); /* repeated until confirmed */
     report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
     report(&f, "a", session, id, 1, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->status->state, WORKLOAD_CANCELLED);
@@ -427,7 +428,7 @@ static void requeue_opens_uncounted_attempt(void **state)
     assert_int_equal(cluster_live_status(f.cluster, id)->attempts_total, 2);
     assert_int_equal(cluster_live_status(f.cluster, id)->failures, 0);
     stop(&f, CLUSTER_REQUEUE, id, -1);
-    stop(&f, CLUSTER_CANCEL, id, -1); /* the last word wins */
+    stop(&f, CLUSTER_CANCEL, id, -1); /* the last command counts */
     report(&f, "a", session, id, 2, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->status->state, WORKLOAD_CANCELLED);
     const struct cluster_action *reply = stop(&f, CLUSTER_REQUEUE, id, -1);
@@ -453,7 +454,7 @@ static void clock_jumps_keep_timers_correct(void **state)
     f.now.wall_ms = INT64_C(4102444800000); /* 2100 */
     tick_after(&f, 500);
     assert_int_equal(state_of(&f, id), WORKLOAD_PLACED);
-    f.now.boot_ms -= 5000; /* never on one machine; must not hurt */
+    f.now.boot_ms -= 5000; /* impossible on one machine, but harmless */
     beat(&f, "a", session);
     assert_non_null(find(&f, CLUSTER_SEND_BEAT));
     assert_true(cluster_next_tick(f.cluster) < INT64_MAX);
@@ -504,9 +505,9 @@ static void wrong_clock_deletes_no_history(void **state)
         tick_after(&f, HOUR_MS);
         assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 0);
     }
-    assert_true(cluster_next_tick(f.cluster) > f.now.boot_ms); /* it does not look all the time */
+    assert_true(cluster_next_tick(f.cluster) > f.now.boot_ms); /* no busy loop */
 
-    f.now.wall_ms += INT64_C(31) * DAY_MS; /* this is how late it is */
+    f.now.wall_ms += INT64_C(31) * DAY_MS; /* the correct time from now on */
     tick_after(&f, 1000);
     assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 0);
     tick_after(&f, cluster_next_tick(f.cluster) - f.now.boot_ms);
@@ -582,7 +583,7 @@ static void loaded_cluster_continues_stored_workloads(void **state)
     fixture_close(&f);
 }
 
-/* A submission to a full cluster asks no policy; a freed device asks once for each requirement. */
+/* A submission to a full cluster costs no decision; a freed device costs one per requirement. */
 static size_t decisions;
 
 static size_t counting_decide(const struct policy_snapshot *snapshot, struct policy_device *scratch,
@@ -608,7 +609,7 @@ static void long_queue_costs_few_decisions(void **state)
     uint64_t session = hello(&f, "a");
     for (int i = 0; i < 10000; i++)
         submit(&f, &whole);
-    assert_int_equal(decisions, 2); /* the first one, and the first that waits */
+    assert_int_equal(decisions, 2); /* for the first workload, and for the first refused one */
     decisions = 0;
     report(&f, "a", session, 1, 1, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_SEND_GRANT)->workload, 2);
