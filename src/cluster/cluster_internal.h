@@ -370,7 +370,7 @@ void depend_explain(const struct workload *w, char text[WORKLOAD_TEXT_MAX]);
 void attempt_open(struct cluster *c, struct workload *w, const struct policy_decision *decision);
 /* Handles a node's report on one attempt of the current session. */
 void attempt_report(struct cluster *c, struct node *n, const struct attempt_report *report);
-/* Closes the attempt of a lost node, or of a workload that the user gave up, and handles its end. */
+/* Closes and handles the attempt of a lost node, or of a workload that the user gave up. */
 void attempt_lose(struct cluster *c, struct workload *w);
 /* Puts an open attempt on its node, after opening or loading it. */
 void attempt_attach(struct cluster *c, struct workload *w, struct node *n);

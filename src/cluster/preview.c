@@ -114,7 +114,7 @@ static bool depends(const struct previewing *p, const struct cluster_submission 
             after->within ? NULL : finished_find(p->cluster, after->workload);
         fails = row && after->succeeded && row->state != WORKLOAD_SUCCEEDED;
         if (fails)
-            (void)snprintf(text, WORKLOAD_TEXT_MAX, "would fail, because workload %llu did not succeed",
+            (void)snprintf(text, WORKLOAD_TEXT_MAX, "would fail: workload %llu did not succeed",
                            (unsigned long long)after->workload);
         if (row || unmet++ >= DEPENDENCIES_NAMED)
             continue;

@@ -153,7 +153,7 @@ static void preview_resolves_dependencies(void **state)
     assert_string_equal(previews[1].node, "");
     assert_string_equal(previews[1].text, "waits for 2, first");
     assert_string_equal(previews[2].node, "");
-    assert_string_equal(previews[2].text, "would fail, because workload 1 did not succeed");
+    assert_string_equal(previews[2].text, "would fail: workload 1 did not succeed");
     fixture_close(&f);
 }
 

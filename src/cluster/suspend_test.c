@@ -25,7 +25,7 @@ static void say(struct fixture *f, uint64_t session, uint64_t id, int turn,
                                     .phase = ATTEMPT_RUNNING,
                                     .turn = turn,
                                     .suspension = suspension,
-                                    .text = "what the node says"};
+                                    .text = "the reason of the node"};
     report_full(f, "a", session, &report);
 }
 
@@ -105,7 +105,7 @@ static void failed_suspend_leaves_task_running(void **state)
     assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
     assert_true(logged(&f, "suspend_failed"));
     assert_string_equal(cluster_live_status(f.cluster, id)->text,
-                        "suspend failed: what the node says");
+                        "suspend failed: the reason of the node");
     tick_after(&f, 1000);
     assert_non_null(strstr(cluster_live_status(f.cluster, id)->text, "suspend failed"));
     tick_after(&f, 9000); /* long enough for a client that polls */
