@@ -672,7 +672,7 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-/* What other tools call it, and near to a command that does something else. */
+/* Names that other tools use, and that resemble a command with another meaning. */
 static const char *command_called(const char *name)
 {
     static const struct {
@@ -693,7 +693,7 @@ const char *command_nearest(const char *name)
     const char *called = command_called(name);
     if (called)
         return called;
-    /* Two wrong letters of three make another word. */
+    /* Two typos in three letters make another word. */
     size_t distance_max = strlen(name) > 3 ? 2 : 1;
     const char *nearest = NULL;
     size_t best = distance_max + 1;

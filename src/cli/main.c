@@ -1,4 +1,4 @@
-/* gpumux: finds the command and runs it. What there is to say about commands is in commands.c. */
+/* gpumux: finds the command and runs it. The table of commands is in commands.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     else
         status = command->run(&in);
     arena_done(&arena);
-    /* What was printed has to be there: a full disk under `>file` is a failure. */
+    /* Output that could not be written, for instance to a full disk, is a failure. */
     if (fflush(stdout) != 0 && status == COMMAND_OK) {
         perror("gpumux: standard output");
         status = COMMAND_FAILED;

@@ -174,7 +174,7 @@ note=$(field "$waiting" text)
 exits 0 "$gpumux" top --once # into a file: nothing is cut
 said "${note:?}\$"
 exits 0 "$gpumux" describe burning
-"$gpumux" explain burning | grep -q "it runs here" || fail "explain says where it runs"
+"$gpumux" explain burning | grep -q "runs here" || fail "explain says where it runs"
 said 'Uses.*, speed [0-9.]\+k\?/s samples'
 mute=$("$gpumux" submit -d 0 --name mute -- sleep 1000)
 is_slow() { [[ $(field "$mute" usage) == {* ]] && has "$mute" usage.samples_per_s null; }

@@ -30,7 +30,7 @@ knows() {
     api GET "/v1/workloads/$1/explain" \
         | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
 }
-is_told() { pause 0.2; "$gpumux" explain "$1" | grep 'where it runs it takes .* was predicted'; }
+is_told() { pause 0.2; "$gpumux" explain "$1" | grep 'the workload takes .* was predicted'; }
 is_decided() { pause 0.1; [[ $(field "$1" state,text) =~ ^running|$'\n'"devices have room" ]]; }
 # goes_well NAME: a new task goes beside the better neighbour. Its id is in $task.
 goes_well() {

@@ -18,7 +18,7 @@ for policy in gpumux iadeep kernelest; do
     wait_field "$service" state running
     "$gpumux" explain "$service" > "$work/explained" || fail "explain failed"
     grep -q "by policy $policy" "$work/explained" || fail "another policy: $(cat "$work/explained")"
-    grep -q 'it runs here' "$work/explained" || fail "where does it run? $(cat "$work/explained")"
+    grep -q 'runs here' "$work/explained" || fail "where does it run? $(cat "$work/explained")"
     # the service has one of the two devices for itself, and the other needs both
     if [ "$policy" = kernelest ]; then
         wait_until "explain says why it waits" says "$both" 'its SMs would be wanted'

@@ -12,11 +12,11 @@
 
 enum { LOOK_AGAIN_NS = 100 * 1000 * 1000 };
 
-/* What is to be done with the answer to a request; an error is that operand's. NULL: nothing. */
+/* Handles the response to a request; an error counts as the operand's. NULL: nothing to do. */
 typedef int (*change_follow)(struct error *e, struct client *c, const json_t *answer);
 
-/* Whether it is an array's element, which nobody named, and has ended since the array was looked
- * at: that is no mistake of the user's. */
+/* Returns whether an element of an array, which the user did not name, has ended since the array
+ * was expanded. Such a conflict is no error. */
 static bool ended_meanwhile(struct client *c, const char *reference)
 {
     const struct invocation *in = c->in;
@@ -32,7 +32,8 @@ static bool ended_meanwhile(struct client *c, const char *reference)
     return ended;
 }
 
-/* All are tried; the answer is the first failure's exit code. Each is harmless to repeat. */
+/* Sends a request for every operand, and returns the exit code of the first failure. Requests are
+ * safe to repeat. */
 static int change_each(const struct invocation *in, const char *collection, const char *suffix,
                        const char *body, change_follow follow)
 {
@@ -90,7 +91,7 @@ int requeue_command(const struct invocation *in)
     return change_each(in, "workloads", "/requeue", NULL, NULL);
 }
 
-/* Moving its memory takes seconds, and only its node knows whether it can be done. */
+/* The command waits, because the move takes seconds and only the node knows whether it works. */
 static int await_suspended(struct error *e, struct client *c, const json_t *answer)
 {
     char reference[24];
@@ -118,7 +119,7 @@ int suspend_command(const struct invocation *in)
     return change_each(in, "workloads", "/suspend", NULL, await_suspended);
 }
 
-/* It is on its way back, or waits for room: then it is said for what. */
+/* Prints what the task waits for if it is still suspended. */
 static int tell_waiting(struct error *e, struct client *c, const json_t *answer)
 {
     char reference[24];

@@ -1,5 +1,4 @@
-/* gpumux token create | list | revoke: who may use gpumux over the network, and which
- * nodes join. */
+/* gpumux token create | list | revoke: tokens of clients and nodes on the network. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,8 @@ static json_t *request_of(const struct invocation *in)
     return body;
 }
 
-/* The secret, or for a node the line to run there, alone on standard output: fit for a script. */
+/* Prints the secret, or for a node the command to run there, alone on standard output for
+ * scripts. */
 static int show_new(const struct invocation *in, const json_t *token)
 {
     enum output_format format = output_format(in);

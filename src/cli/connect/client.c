@@ -14,8 +14,8 @@ enum {
     BACKOFF_MIN_MS = 10,
     BACKOFF_MAX_MS = 500,
     START_LOOK_MS = 10,
-    START_SIGN_MS = 100, /* one that was started just before shows by then that it is */
-    NOTICE_MS = 1000,    /* after that the user hears why nothing happens */
+    START_SIGN_MS = 100, /* a gpumux that was just started holds its lock by then */
+    NOTICE_MS = 1000,    /* silence after which the user is told */
     SOCKET_PATH_MAX = 107,
 };
 
@@ -141,7 +141,7 @@ static void sleep_ms(int64_t ms)
     nanosleep(&t, NULL);
 }
 
-/* The user's own gpumux may have come, where there was the machine's alone. */
+/* The user's own gpumux may have started, where only the machine's was found at first. */
 static void look_again(struct client *c)
 {
     const char *socket = paths_api_socket(&c->arena, option_value(c->in, "socket"));
@@ -156,7 +156,7 @@ static void look_again(struct client *c)
     c->socket = socket;
 }
 
-/* The first request, which only asks. */
+/* Sends the first request, while gpumux may still be starting. */
 static int send_first(struct error *e, struct client *c, const struct http_call *call)
 {
     for (int64_t since_ms = clock_boot_ms();;) {
@@ -172,7 +172,7 @@ static int send_first(struct error *e, struct client *c, const struct http_call 
     }
 }
 
-/* Sends until it is answered, whatever the answer. */
+/* Sends until there is a response, whatever its status. */
 static int call_repeatedly(struct error *e, struct client *c, const struct http_call *call,
                            int64_t retry_ms)
 {
@@ -322,13 +322,13 @@ int command_fail(const struct invocation *in, const struct error *e)
     return exit_code(e);
 }
 
-/* What a request says comes from the words of the command line, and from the file they name. */
+/* Faults in a request come from the command line or from the file that it names. */
 static bool is_misuse(const struct error *e)
 {
     return e->code == ERR_INVALID || e->code == ERR_SYNTAX;
 }
 
-/* A workload to be waited for is as any other that is named: there is none such. */
+/* A missing dependency is reported like any other missing workload. */
 static bool lacks_dependency(const struct error *e)
 {
     const char *last = strrchr(e->field, '.');

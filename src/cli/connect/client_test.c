@@ -1,4 +1,5 @@
-/* Commands against a gpumux of another version, which here is a script of answers. */
+/* Tests of commands with a gpumux of another version, played by a process that sends fixed
+ * responses. */
 #include "cli/connect/client.h"
 
 #include <setjmp.h>
@@ -22,12 +23,12 @@
 enum { VERSION_BYTES = 64, REQUEST_BYTES = 8192, PATIENCE_MS = 60000, UNANSWERED_MS = 2500 };
 
 struct fixture {
-    char directory[32], socket[64], requests[64]; /* requests: a file, one line a request */
+    char directory[32], socket[64], requests[64]; /* requests: a file with one request a line */
     pid_t server;
     struct client client;
 };
 
-/* Ours, but for the minor number: `more` of it. */
+/* Returns this version with `more` added to the minor number. */
 static const char *version_with(int more, char text[VERSION_BYTES])
 {
     snprintf(text, VERSION_BYTES, "gpumux/%d.%d.0", GPUMUX_VERSION_MAJOR,
@@ -35,8 +36,7 @@ static const char *version_with(int more, char text[VERSION_BYTES])
     return text;
 }
 
-/* Answers every request on every connection with "{}" and this Server header; NULL:
- * answers none. */
+/* Responds to every request with "{}" and this Server header; NULL: never responds. */
 static _Noreturn void serve(int listener, const char *server, const char *requests)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -80,7 +80,7 @@ static void start(struct fixture *f, const struct invocation *in, const char *se
     assert_int_equal(client_init(&f->client, in), COMMAND_OK);
 }
 
-/* Returns what was asked: the methods of all requests, each with a space after it. */
+/* Returns the methods of all requests, with a space after each. */
 static void stop(struct fixture *f, char *ret_methods, size_t size)
 {
     client_done(&f->client);
@@ -164,11 +164,11 @@ static void incompatible_server_gets_no_changes(void **state)
     assert_non_null(strstr(e.text, version + strlen("gpumux/")));
     follow_events_done(&events);
     stop(&f, methods, sizeof methods);
-    /* What would have changed something was never sent. */
+    /* No request that changes anything was sent. */
     assert_string_equal(methods, "GET GET GET ");
 }
 
-/* Of what goes to standard error meanwhile, the number of lines, and the last of them. */
+/* The number of lines on standard error, and the last line. */
 struct capture {
     int saved;
     FILE *file;
@@ -195,7 +195,7 @@ static int capture_end(struct capture *capture, char *ret_line, int size)
     return lines;
 }
 
-/* One request that is never answered: what standard error gets of it. */
+/* Sends a request that gets no response; returns the output on standard error. */
 static int ask_in_vain(const struct invocation *in, char *ret_line, int size)
 {
     struct fixture f;

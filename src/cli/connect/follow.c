@@ -28,7 +28,7 @@ static int follow_init(struct error *e, struct follow *f, struct client *client)
     return f->http ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
-/* The version first: of a gpumux that does not go with us nothing is shown. */
+/* Checks the version first: nothing of an incompatible gpumux is shown. */
 static int take_body(void *arg, const char *bytes, size_t length)
 {
     struct follow *f = arg;
@@ -36,7 +36,7 @@ static int take_body(void *arg, const char *bytes, size_t length)
     return r < 0 ? r : f->on_body(f->arg, bytes, length);
 }
 
-/* Opens what target names. -ERR_UNAVAILABLE: not now, later perhaps. */
+/* Opens the stream. Returns -ERR_UNAVAILABLE if a later call may succeed. */
 static int follow_open(struct error *e, struct follow *f, const char *target)
 {
     int64_t now = clock_boot_ms();
@@ -65,8 +65,7 @@ static void rest(int64_t ms)
     (void)poll(NULL, 0, ms > 0 ? (int)ms : 0);
 }
 
-/* One turn. An answer ≥ 300 is its problem as an error; a broken connection is 0 with open
- * false. */
+/* Runs one step. A status ≥ 300 becomes an error; a broken connection is 0 with open false. */
 static int follow_step(struct error *e, struct follow *f, const char *target, int64_t timeout_ms,
                        bool *ret_ended)
 {
@@ -102,7 +101,7 @@ static int follow_step(struct error *e, struct follow *f, const char *target, in
         f->client->answered = true;
         return client_problem(e, status, body, length);
     }
-    /* gpumux answers: who is not content with this end may ask again soon. */
+    /* gpumux responds, so the caller may ask again soon. */
     f->next_try_boot_ms = clock_boot_ms() + FOLLOW_AGAIN_MS;
     *ret_ended = true;
     return 0;
@@ -152,7 +151,7 @@ int follow_events_step(struct error *e, struct follow_events *f, int64_t timeout
         http_append_encoded(&target, f->workload);
     }
     if (!f->follow.open) {
-        /* What came of an event before the connection broke will come again. */
+        /* gpumux sends an interrupted event again. */
         sse_parser_done(&f->sse);
         sse_parser_init(&f->sse, take_event, f);
     }

@@ -22,7 +22,8 @@ const char *paths_state_default(struct arena *arena)
         return arena_printf(arena, "%s/gpumux", base);
     const char *home = getenv("HOME");
     if (!home || home[0] != '/') {
-        /* Only without HOME: looking up accounts costs more than everything else at start-up. */
+        /* Only without HOME, because a lookup of accounts takes longer than the rest of the
+         * start. */
         const struct passwd *account = getpwuid(geteuid());
         home = account ? account->pw_dir : NULL;
     }
@@ -66,7 +67,7 @@ const char *paths_own_directory(struct arena *arena)
     return arena_strdup(arena, path);
 }
 
-/* mkdir -p, the last one with the mode given. */
+/* Like mkdir -p; `mode` applies to the last directory. */
 static int make_directory(struct error *e, const char *path, mode_t mode)
 {
     char part[4096];
@@ -105,7 +106,7 @@ int paths_make_state(struct error *e, struct arena *arena, const char *given, co
     return r;
 }
 
-/* Installed, as Debian does it, and in a build tree. */
+/* In an installation, as of the Debian package, or in a build tree. */
 const char *paths_shim(struct arena *arena)
 {
     static const char *const places[] = {"../lib/gpumux", "../lib/x86_64-linux-gnu/gpumux",

@@ -29,7 +29,8 @@ static int get_page(struct error *e, struct client *c, const char *name, const c
     return r;
 }
 
-/* Of all that have the name, newest first: the newest submission of one's own, else of anybody. */
+/* Chooses among workloads of one name, newest first: the user's newest submission, else the newest
+ * of any user. */
 static uint64_t choose_group(const json_t *all)
 {
     uint64_t newest = 0;
@@ -99,7 +100,7 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
         int r = 0;
         if (may_be_array(words[i])) {
             r = client_get(NULL, c, client_path(c, "workloads", words[i], ""), NULL);
-            /* gpumux says so of a name that stands for several; whatever else, the command says. */
+            /* gpumux explains a name of several workloads; the other errors are the command's. */
             if (r == -ERR_CONFLICT) {
                 size_t before = list.count;
                 r = expand(e, c, words[i], part, &list, room);

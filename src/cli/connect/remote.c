@@ -14,7 +14,7 @@
 
 enum { TOKEN_FILE_MAX = 4096 };
 
-/* NULL: no memory, or no home. */
+/* Returns NULL when out of memory or without a home. */
 static const char *config_file(struct arena *arena, const char *name)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -29,7 +29,8 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The whole file. secret: it must be for its owner alone. -ERR_NOT_FOUND: there is none. */
+/* Reads a whole file. secret: only the owner may have access. Returns -ERR_NOT_FOUND without a
+ * file. */
 static int read_file(struct error *e, const char *path, bool secret, struct str *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -52,7 +53,7 @@ static int read_file(struct error *e, const char *path, bool secret, struct str 
     return str_failed(out) ? error_set(e, ERR_TOO_LARGE, "%s is too large", path) : 0;
 }
 
-/* ---- whom to trust ---- */
+/* ---- certificate authority ---- */
 
 static int find_trust(struct error *e, struct arena *arena, struct remote *r)
 {
@@ -78,7 +79,7 @@ static int find_trust(struct error *e, struct arena *arena, struct remote *r)
     return found;
 }
 
-/* ---- what to show ---- */
+/* ---- token ---- */
 
 static int read_token(struct error *e, struct arena *arena, const char *path, const char **ret)
 {
@@ -105,7 +106,7 @@ static int find_token(struct error *e, struct arena *arena, const char **ret)
     else if (!token && usual)
         r = read_token(e, arena, usual, &token);
     if (r == -ERR_NOT_FOUND && !path)
-        r = 0; /* gpumux says that it wants one, and how to get it */
+        r = 0; /* gpumux itself reports a missing token, and how to get one */
     if (r == 0 && token && !token_is_formed(TOKEN_API, token))
         r = error_set(e, ERR_INVALID,
                       "the token is not valid: tokens of 'gpumux token create' begin with gmx_");

@@ -26,7 +26,7 @@ static const struct option options[] = {
 static const struct command command = {.name = "test", .options = options};
 static const struct invocation invocation = {.command = &command};
 
-/* root: what is made for a test. state: in it, and not made yet. */
+/* root: directory of the test. state: below root, missing at first. */
 struct fixture {
     char root[32], state[48], socket[64], lock[64];
     pid_t starting;
@@ -37,7 +37,7 @@ static int set_up(void **state)
     struct fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
     if (geteuid() == 0)
-        assert_int_equal(seteuid(NOBODY), 0); /* root has no gpumux but the machine's */
+        assert_int_equal(seteuid(NOBODY), 0); /* root knows only the machine's gpumux */
     snprintf(f->root, sizeof f->root, "/tmp/gms.XXXXXX");
     assert_non_null(mkdtemp(f->root));
     snprintf(f->state, sizeof f->state, "%s/gpumux", f->root);
@@ -88,7 +88,7 @@ static _Noreturn void listen_later(const struct fixture *f)
     _exit(0);
 }
 
-/* Returns when it has the lock. */
+/* Returns when the process holds the lock. */
 static void start_gpumux(struct fixture *f, bool comes_to_listen)
 {
     (void)mkdir(f->state, 0711);
@@ -104,10 +104,10 @@ static void start_gpumux(struct fixture *f, bool comes_to_listen)
         usleep(LATER_MS * 1000);
         _exit(1);
     }
-    close(fd); /* the process has it */
+    close(fd); /* the process keeps the lock */
 }
 
-/* How long it took. */
+/* Returns the time that the request took. */
 static int64_t ask(struct client *c, int expected)
 {
     struct error e = {0};

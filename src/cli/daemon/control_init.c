@@ -1,6 +1,6 @@
 /*
- * gpumux control init: prepares a cluster. It writes to the state directly, so control must not be
- * up; and whoever can do that needs no other right.
+ * gpumux control init: prepares a cluster. The command writes to the state directory, so control
+ * must be down; write access to the directory is the only permission that is needed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static int say(struct error *e, const char *state, const char *token)
     return 0;
 }
 
-/* The store first: its lock tells that no control is up. */
+/* The store comes first: its lock shows that control is down. */
 static int prepare(struct error *e, struct arena *arena, const char *url, const char *given_state)
 {
     struct address address;

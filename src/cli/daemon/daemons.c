@@ -1,6 +1,6 @@
 /*
- * The daemons: thin. Options, configuration, log and loop are made here and handed to control/ and
- * node/, which do the work. Stopping a daemon stops nothing that it started.
+ * The daemons: options, configuration, log and loop for control/ and node/, which do the work.
+ * Workloads survive the end of a daemon.
  */
 #include "cli/daemon/daemons.h"
 
@@ -38,20 +38,20 @@ struct daemon {
     struct config config;
     struct log log;
     struct notifier notifier;
-    bool ready; /* and the service manager knows */
+    bool ready; /* the service manager knows */
     struct event_base *base;
     struct event *signals[STOP_SIGNALS];
     const char *state, *api_socket, *node_socket;
-    struct address listen;          /* port "": on no network */
-    struct address control_address; /* of a node; port "": by the unix socket */
+    struct address listen;          /* port "": not on the network */
+    struct address control_address; /* of a node; port "": on this machine, over the unix socket */
     struct control *control;
     struct agent *agent;
-    bool emulated; /* its devices: there is no nvidia-smi for them */
+    bool emulated; /* emulated devices, which nvidia-smi does not show */
 };
 
-/* ---- what the service manager is told, if one started this process ---- */
+/* ---- service manager ---- */
 
-/* state: "READY=1" or another line of the protocol; NULL: the status alone. */
+/* state: "READY=1" or another line of the protocol; NULL: only the status. */
 static void tell_manager(struct daemon *d, const char *state, const char *status)
 {
     struct error e = {0};
@@ -75,8 +75,8 @@ static void on_link(void *arg, bool joined)
         tell_manager(d, NULL, "control cannot be reached; tasks run on until their lease ends");
 }
 
-/* With both parts here, joining tells that they work. A node alone must not wait for a control that
- * may be away for longer than any start may take: it is ready once it looks after what runs. */
+/* A daemon with both parts is ready once its node has joined. A node alone is ready as soon as it
+ * watches its workloads, because control may be away for longer than a start may take. */
 static void tell_started(struct daemon *d)
 {
     if (d->control && d->agent)
@@ -119,7 +119,7 @@ static int check_reader(struct error *e, const struct invocation *in, const char
     return 0;
 }
 
-/* --config, --set and the options that stand for one key, in this order of weight. */
+/* Reads --config, then --set and options that stand for one key; later values take precedence. */
 static int read_config(struct error *e, struct daemon *d, const struct invocation *in)
 {
     int r = config_default(&d->arena, &d->config);
@@ -153,7 +153,7 @@ static int read_config(struct error *e, struct daemon *d, const struct invocatio
     return config_check(e, &d->config);
 }
 
-/* --listen may come twice: one for the unix socket of the API, one for the network. */
+/* --listen may be given twice: for the unix socket of the API and for the network. */
 static int choose_listen(struct error *e, struct daemon *d, const struct invocation *in)
 {
     for (size_t i = 0; i < in->given_count; i++) {
@@ -192,7 +192,7 @@ static int choose_sockets(struct error *e, struct daemon *d, const struct invoca
     return 0;
 }
 
-/* With timers finer than a millisecond: control waits for parts of a disk's sync. */
+/* The loop has precise timers, because control waits for fractions of a disk's sync. */
 static int make_loop(struct error *e, struct daemon *d)
 {
     struct event_config *options = event_config_new();
@@ -242,7 +242,7 @@ static void daemon_done(struct daemon *d)
         if (d->signals[i])
             event_free(d->signals[i]);
     if (d->base) {
-        /* A stream with a callback put off to the loop's next turn is freed in that turn. */
+        /* The loop frees a stream with a deferred callback in its next turn. */
         (void)event_base_loop(d->base, EVLOOP_NONBLOCK);
         event_base_free(d->base);
     }
@@ -261,7 +261,7 @@ static int start_control(struct error *e, struct daemon *d)
     return control_new(e, d->base, &options, &d->control);
 }
 
-/* With a token: before anything else, since without it this is no node of that control. */
+/* Joining comes first, because without it the node is unknown to control. */
 static int join(struct error *e, struct daemon *d, const struct invocation *in,
                 const char *directory)
 {
@@ -341,7 +341,7 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
     return 0;
 }
 
-/* As a shell takes it for one word. */
+/* Prints a word quoted for a shell. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -389,7 +389,7 @@ static void greet(const struct daemon *d)
     fflush(stdout);
 }
 
-/* Whether it says where devices or control are: without it the next one would not find them. */
+/* Returns whether the option tells where devices or control are, so that a restart needs it too. */
 static bool is_place(const struct option *o)
 {
     static const char *const places[] = {"emulate", "without-devices", "control", "node-socket"};
@@ -415,7 +415,7 @@ static void farewell(const struct daemon *d, const struct invocation *in)
     fflush(stdout);
 }
 
-/* Whether a key of the configuration was given by an option, not by --config. */
+/* Returns whether an option other than --config sets this key. */
 static bool sets_key(const struct invocation *in, const char *key, size_t length)
 {
     for (size_t i = 0; i < in->given_count; i++) {
@@ -430,8 +430,7 @@ static bool sets_key(const struct invocation *in, const char *key, size_t length
     return false;
 }
 
-/* What is wrong in the command line itself, an option or a key set by one, is a mistake in its use;
- * what is wrong in a file is not. */
+/* An invalid option, or an invalid key set by one, is wrong usage; an invalid file is not. */
 static int fail(const struct invocation *in, const struct error *e)
 {
     fprintf(stderr, "gpumux: %s: %s%s%s\n", in->command->name, e->field, *e->field ? ": " : "",
@@ -441,13 +440,13 @@ static int fail(const struct invocation *in, const struct error *e)
     return e->code == ERR_INVALID && is_misuse ? COMMAND_USAGE : COMMAND_FAILED;
 }
 
-/* with_control, with_agent: which parts this process has. */
+/* with_control, with_agent: the parts of this process. */
 static int run_daemon(const struct invocation *in, bool with_control, bool with_agent)
 {
     struct daemon d;
     struct error e = {0};
     int r = daemon_init(&e, &d, in);
-    /* Control first: its lock on the state directory is the fence against a second gpumux. */
+    /* Control first: its lock on the state directory keeps a second gpumux out. */
     if (r == 0 && with_control)
         r = start_control(&e, &d);
     if (r == 0 && with_agent)
@@ -501,7 +500,7 @@ int node_command(const struct invocation *in)
     return option_given(in, "join-only") ? join_command(in) : run_daemon(in, false, true);
 }
 
-/* Its operand is for whoever looks at the list of processes: it starts in its directory. */
+/* The operand is for lists of processes; the supervisor works in its current directory. */
 int supervise_command(const struct invocation *in)
 {
     (void)in;

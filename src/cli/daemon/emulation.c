@@ -15,7 +15,7 @@
 
 enum { SPEC_TEXT_BYTES = 512, BOOT_ID_BYTES = 64 };
 
-/* Where the libraries lie, from the executable: installed, and in a build tree. */
+/* Places of the libraries, relative to the executable: installed, and in a build tree. */
 static const char *const library_places[] = {"../lib/gpumux/emu", "../../emu"};
 
 static int find_libraries(struct error *e, struct arena *arena, const char **ret)
@@ -51,7 +51,7 @@ static bool read_line(const char *path, char *text, size_t size)
     return got;
 }
 
-/* What the devices were made from: spec, options and boot (their clocks end with the machine). */
+/* Describes the origin of the devices: spec, options and boot, because their clocks end with it. */
 static void describe_devices(const char *spec, const struct emu_device_options *options, char *text,
                              size_t size)
 {
@@ -103,7 +103,7 @@ int emulation_prepare(struct error *e, struct arena *arena, const char *state, c
                 read_line(made_from, found, sizeof found) && strcmp(wanted, found) == 0;
     if (!kept) {
         r = emu_device_file_create(e, emulation.device_file, spec, &options);
-        /* The devices of a gpumux that runs other users' workloads are there for them all. */
+        /* The devices of a gpumux that runs workloads of other users are open to all users. */
         if (r == 0 && geteuid() == 0 && chmod(emulation.device_file, 0666) < 0)
             r = error_set_errno(e, ERR_IO, errno, "cannot share %s", emulation.device_file);
         if (r == 0)

@@ -9,7 +9,7 @@
 
 enum { VALUES_MAX = 4096 };
 
-/* The commands of the shell that list what operands can be. */
+/* Shell commands that list the possible operands. */
 static const char *const ids_command = "gpumux ps -q 2>/dev/null";
 static const char *const nodes_command = "gpumux nodes -q 2>/dev/null";
 
@@ -25,7 +25,7 @@ static void append_choice(struct str *out, const char *choices)
         str_append_char(out, *choices == '|' ? ' ' : *choices);
 }
 
-/* sim compares several, and alone runs those that need the truth. */
+/* `gpumux sim` accepts several policies, and alone those that need the truth. */
 static void append_policies(struct str *out, bool is_sim)
 {
     for (size_t i = 0; policy_at(i); i++)
@@ -33,7 +33,7 @@ static void append_policies(struct str *out, bool is_sim)
             str_printf(out, "%s%s", i ? " " : "", policy_at(i)->name);
 }
 
-/* Appends what an option's argument can be, separated by spaces. false: that is not known. */
+/* Appends the possible arguments of an option, separated by spaces. Returns false if unknown. */
 static bool append_values(struct str *out, const char *argument)
 {
     if (is_choice(argument))
@@ -70,7 +70,7 @@ static void bash_options(struct str *out, const struct command *c)
     str_append(out, "--help");
 }
 
-/* What has no reply is completed as a file, by the shell itself: it knows how to quote names. */
+/* Without a reply the shell completes files, because the shell can quote file names. */
 static void bash_operands(struct str *out, const struct command *c)
 {
     if (!c->completes || strcmp(c->completes, "files") == 0) {
@@ -95,7 +95,7 @@ static void bash_value(struct str *out, const struct option *o)
     str_init(&values, VALUES_MAX);
     if (is_workload(o->argument))
         str_printf(&values, "$(%s)", ids_command);
-    /* Of a list, the last word is completed, those before it stand as they are. */
+    /* In a list, only the last word is completed. */
     bool is_list = strchr(o->argument, ',') != NULL;
     if (append_values(&values, o->argument) || values.length > 0)
         str_printf(out, "        COMPREPLY=($(compgen%s -W \"%s\" -- \"%s\"))\n",
@@ -112,7 +112,7 @@ static void bash_names(struct str *out, const char *prefix, const struct option 
         str_printf(out, " | %s-%c", prefix, o->letter);
 }
 
-/* Leaves once the line's first operand has been passed: the rest is another command's. */
+/* Writes code that stops after the first operand, because the rest belongs to another command. */
 static void bash_stop(struct str *out, const struct command *c)
 {
     str_printf(out,
@@ -127,7 +127,7 @@ static void bash_stop(struct str *out, const struct command *c)
             bash_names(out, "", o);
             bar = " | ";
         }
-    /* bash takes the words around a '=' apart. */
+    /* bash splits words at '='. */
     str_append(out, ")\n                ((i++)); [ \"${COMP_WORDS[i]}\" != = ] || ((i++)) ;;\n"
                     "            =) ((i++)) ;;\n            -*) ;;\n            *) return ;;\n"
                     "            esac\n        done\n    fi\n");
@@ -173,7 +173,8 @@ static void write_bash(struct str *out)
     str_append(out, "    esac\n}\ncomplete -o default -F _gpumux gpumux\n");
 }
 
-/* Text inside single quotes of zsh's _arguments and of fish: quotes and brackets are in the way. */
+/* Appends text for single quotes in zsh's _arguments and in fish, with quotes and brackets
+ * escaped. */
 static void append_quoted(struct str *out, const char *text)
 {
     for (; *text; text++) {

@@ -29,7 +29,7 @@ const char *help_exits(const struct command *command)
                         "5  gpumux cannot be reached: start it with 'gpumux up'\n";
 }
 
-/* Appends words of text, broken at WIDTH; every line but the first is indented. */
+/* Appends text, wrapped at WIDTH; every line but the first is indented. */
 static void append_wrapped(struct str *out, const char *text, size_t indent)
 {
     size_t column = indent;
@@ -150,7 +150,7 @@ int help_command(const struct invocation *in)
     return command ? help_print_command(command) : help_unknown_command(in->operands[0]);
 }
 
-/* DIRECTORY/gpumux.1, or gpumux-COMMAND.1 */
+/* Writes DIRECTORY/gpumux.1 or gpumux-COMMAND.1. */
 static int write_page(const char *directory, const struct command *command)
 {
     char path[4096];

@@ -1,11 +1,11 @@
-/* Man pages in the language of man(7), from the table of commands. */
+/* Man pages in man(7), from the table of commands. */
 #include <string.h>
 
 #include "base/version.h"
 #include "cli/frame/help.h"
 #include "cli/frame/options.h"
 
-/* Text as roff takes it: backslashes and leading dots and quotes are its own. */
+/* Appends text with the backslashes, leading dots and leading quotes of roff escaped. */
 static void append_text(struct str *out, const char *text)
 {
     bool line_start = true;
@@ -22,7 +22,7 @@ static void append_text(struct str *out, const char *text)
     }
 }
 
-/* Empty lines become paragraphs. */
+/* Appends text; empty lines separate paragraphs. */
 static void append_paragraphs(struct str *out, const char *text)
 {
     while (*text) {
@@ -61,7 +61,7 @@ static void append_option(struct str *out, const struct option *o)
     str_append_char(out, '\n');
 }
 
-/* Lines "0  success". */
+/* Appends lines of the form "0  success". */
 static void append_exits(struct str *out, const char *lines)
 {
     while (lines && *lines) {

@@ -31,7 +31,8 @@ static const struct option *find_short(const struct command *command, char lette
     return letter == help_option.letter ? &help_option : NULL;
 }
 
-/* Words of a command line that belong to another one, as in "submit python train.py --epochs 3". */
+/* Returns whether the option may belong to another command, as in "submit python train.py --epochs
+ * 3". */
 static bool forgets_dashes(const struct invocation *in)
 {
     return in->operand_count > 0 && strstr(in->command->operands, "-- COMMAND");
@@ -39,7 +40,7 @@ static bool forgets_dashes(const struct invocation *in)
 
 static int unknown_long(struct error *e, const struct invocation *in, const char *name)
 {
-    /* As of commands: two wrong letters of three make another word. */
+    /* As with commands, a name of three letters has at most one typo. */
     const size_t most = strlen(name) > 3 ? 2 : 1;
     const char *nearest = NULL;
     size_t best = most + 1;
@@ -151,7 +152,7 @@ static int check_operands(struct error *e, const struct invocation *in)
 int options_parse(struct error *e, struct arena *arena, const struct command *command, int count,
                   char **args, struct invocation *ret)
 {
-    /* A word gives at most as many options as it has letters. */
+    /* A word has at most as many options as letters. */
     size_t letters = 1;
     for (int i = 0; i < count; i++)
         letters += strlen(args[i]) + 1;

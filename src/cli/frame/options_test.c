@@ -32,7 +32,7 @@ struct line {
     char *words[WORDS_MAX + 1];
 };
 
-/* words: NULL-ended. */
+/* words: ended by NULL. */
 static void parse(struct line *line, const struct command *command, const char *const *words)
 {
     *line = (struct line){0};
@@ -141,7 +141,7 @@ static void check_text(const struct command *command, const char *const *words, 
 static void hint_suggests_likely_correction(void **state)
 {
     (void)state;
-    /* Nothing is near to a short word of which every letter is wrong. */
+    /* No option is close to a short word with only wrong letters. */
     check_text(&plain, (const char *const[]){"--foo", NULL}, "unknown option --foo");
     check_text(&plain, (const char *const[]){"--nax", NULL}, "unknown option --nax");
     check_text(&dashes, (const char *const[]){"python", "a.py", NULL},

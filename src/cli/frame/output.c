@@ -118,7 +118,7 @@ void output_cell(struct output_table *t, enum output_colour colour, const char *
     t->next = (t->next + 1) % t->columns;
 }
 
-/* Columns that are left for the last one. Too few would say nothing: then no line is cut. */
+/* Returns the width left for the last column; SIZE_MAX if the rest is too narrow to be useful. */
 static size_t last_width(const struct output_table *t, const size_t *widths)
 {
     size_t taken = 0;
@@ -127,7 +127,7 @@ static size_t last_width(const struct output_table *t, const size_t *widths)
     return t->width_max >= taken + LAST_COLUMN_MIN ? t->width_max - taken : SIZE_MAX;
 }
 
-/* Bytes of text that take at most `width` columns. */
+/* Returns the bytes of text that fit into `width` columns. */
 static size_t length_within(const char *text, size_t width)
 {
     size_t length = 0;
@@ -193,7 +193,7 @@ int output_value(enum output_format format, const json_t *value)
 void output_bar(struct str *out, double fraction, size_t width, bool utf8)
 {
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    double clamped = fraction > 1 ? 1 : fraction > 0 ? fraction : 0; /* NaN is none */
+    double clamped = fraction > 1 ? 1 : fraction > 0 ? fraction : 0; /* NaN counts as 0 */
     size_t parts = utf8 ? 8 : 1;
     size_t filled = (size_t)(clamped * (double)(width * parts) + 0.5);
     size_t whole = filled / parts, part = filled % parts;

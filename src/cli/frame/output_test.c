@@ -151,7 +151,7 @@ static void run_time_ends_with_attempt(void **state)
     check_ran(NULL, NULL, "8s");
     check_ran("1970-01-01T00:00:03Z", NULL, "2s");
     check_ran("1970-01-01T00:00:03Z", "1970-01-01T00:00:07Z", "2s");
-    check_ran(NULL, "1970-01-01T00:00:07Z", "6s"); /* an attempt's own, or an older control */
+    check_ran(NULL, "1970-01-01T00:00:07Z", "6s"); /* of the attempt, or of an older control */
 }
 
 static void yaml_quotes_ambiguous_strings(void **state)
@@ -176,7 +176,7 @@ static void gather(void *arg, enum output_colour colour, const char *text)
     str_append(arg, text);
 }
 
-/* Colours as letters before what they colour; the plain one is not shown. */
+/* Precedes each coloured text with the letter of its colour; plain text has none. */
 static void gather_coloured(void *arg, enum output_colour colour, const char *text)
 {
     str_printf(arg, "%s%s", colour == OUTPUT_RED ? "R" : colour == OUTPUT_YELLOW ? "Y" : "", text);
@@ -187,7 +187,7 @@ static void gather_end(void *arg)
     str_append(arg, "\n");
 }
 
-/* Every line's width, and how many lines there are. */
+/* Checks the width of every line; returns the number of lines. */
 static size_t count_lines(const char *text, size_t width_max)
 {
     size_t lines = 0;

@@ -104,7 +104,7 @@ char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX])
 char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX])
 {
     text[0] = '\0';
-    if (json_object_size(slo) > 0) /* its latency is in milliseconds: "50ms" */
+    if (json_object_size(slo) > 0) /* the latency is in milliseconds: "50ms" */
         snprintf(text, SHOW_TEXT_MAX, "p%g below %.6g ms", json_fraction(slo, "percentile", 0),
                  strtod(json_text(slo, "latency", "0"), NULL));
     return text;
@@ -113,7 +113,7 @@ char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX])
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX])
 {
     int64_t started = show_time_member(workload, "started");
-    /* One that waits for another attempt does not run, and one that was cancelled then did not. */
+    /* A workload between attempts does not run, and neither does one that was cancelled there. */
     int64_t ended = show_time_member(workload, "stopped");
     if (ended < 0)
         ended = show_time_member(workload, "ended");

@@ -1,4 +1,4 @@
-/* JSON values as YAML in block style. Strings that YAML would read as something else are quoted. */
+/* JSON values as YAML in block style. Ambiguous strings are quoted. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -13,7 +13,7 @@ static int append(void *arg, unsigned char *bytes, size_t length)
     return !str_failed(out);
 }
 
-/* Would a reader of YAML take these plain characters for anything but this string? */
+/* Returns whether YAML reads the unquoted text as this string. */
 static bool is_plain(const char *text)
 {
     static const char *const words[] = {"null", "true", "false", "yes", "no",   "on",

@@ -1,7 +1,7 @@
 /*
- * gpumux doctor: is everything there that gpumux needs? Each check is one line: ok, warn (gpumux
- * works, with less) or fail (it does not), and what mends it. To add one: a function and a line in
- * the table at the end.
+ * gpumux doctor: checks the machine. Each check prints one line: ok, warn (gpumux works, with less)
+ * or fail (gpumux does not work), and the command that fixes the problem. A new check is a function
+ * and a line in the table at the end.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static void check_driver(struct doctor *d, struct finding *f)
     mend(f, "apt install nvidia-driver && modprobe nvidia     (or: gpumux up --emulate 4)");
 }
 
-/* int nvmlX(void) of a library that may not be there. */
+/* Calls int nvmlX(void) of a library that may lack the function. */
 static int call_nvml(void *library, const char *name, unsigned *ret_count)
 {
     union {
@@ -149,7 +149,7 @@ static void check_mps(struct doctor *d, struct finding *f)
     mend(f, "apt install nvidia-cuda-mps");
 }
 
-/* This process's own cgroup in the v2 hierarchy, from the line "0::/path"; of the root: "". */
+/* Reads this process's cgroup in the v2 hierarchy from the line "0::/path"; "" is the root. */
 static bool own_cgroup(char *path, size_t size)
 {
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -165,8 +165,8 @@ static bool own_cgroup(char *path, size_t size)
     return found;
 }
 
-/* Its directory, as a node looks for it: the first writable one under a mount of cgroup2, wherever
- * that is; else the last of them. False: there is none. */
+/* Finds the cgroup's directory like a node does: the first writable one under a mount of cgroup2,
+ * else the last one. Returns false without any. */
 static bool find_cgroup(char *path, size_t size, bool *ret_writable)
 {
     char own[2048], file[4096 + 16];
@@ -206,7 +206,7 @@ static void check_cgroup(struct doctor *d, struct finding *f)
     }
 }
 
-/* Whether a gpumux serves its API in this directory. */
+/* Returns whether a gpumux serves its API in this directory. */
 static bool is_served(const char *state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,4 +1,4 @@
-/* gpumux state check | export | backup: reads a state directory, whether gpumux runs or not. */
+/* gpumux state check | export | backup: reads a state directory, also while gpumux runs. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,17 +12,17 @@
 #include "cli/maintain/maintenance.h"
 #include "store/store.h"
 
-enum { PROGRESS_BYTES = 32 << 20 }; /* a smaller state is copied before anybody could read of it */
+enum { PROGRESS_BYTES = 32 << 20 }; /* a smaller state is copied too fast for progress to help */
 
 struct export
 {
     size_t workloads, events;
-    uint64_t before; /* the last id that was seen */
+    uint64_t before; /* last id seen */
     uint64_t revision;
     size_t in_page;
 };
 
-/* One JSON object a line; takes the object over. */
+/* Prints a JSON object on one line and frees it. */
 static int print_line(json_t *object)
 {
     bool ok = object && json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
@@ -30,7 +30,7 @@ static int print_line(json_t *object)
     return ok ? 0 : -ERR_IO;
 }
 
-/* A stored text as the value that it is; one that is damaged is shown as the string it is. */
+/* Returns the value of a stored text. A damaged text is returned as a string. */
 static json_t *value_of(const char *text)
 {
     json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
@@ -73,7 +73,7 @@ static int ignore_event(void *arg, const struct store_event *event)
     return 0;
 }
 
-/* The least revision after which everything is kept: halves the range until it is found. */
+/* Returns the least revision from which all events are kept, by binary search. */
 static uint64_t oldest_kept(struct store *store)
 {
     uint64_t gone = 0, kept = store_revision(store);
@@ -117,7 +117,7 @@ struct progress {
     bool is_shown, line_is_open;
 };
 
-/* Other than 0 once a signal came that ends this process, and waits until the copy is removed. */
+/* Returns other than 0 after a signal that ends this process once the copy is removed. */
 static int show_progress(void *arg, uint64_t done, uint64_t all)
 {
     struct progress *p = arg;
@@ -148,7 +148,7 @@ static int back_up(struct error *e, const char *directory, const char *file, boo
     int r = store_back_up_sqlite(e, directory, &backup, &copy);
     if (progress.line_is_open)
         fputc('\n', stderr);
-    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* one that is pending ends this process here */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* a pending signal ends the process here */
     char text[SHOW_TEXT_MAX];
     if (r > 0)
         return error_set(e, ERR_IO, "a signal interrupted the backup; %s is unchanged", file);

@@ -1,4 +1,4 @@
-/* gpumux sim: policies on a cluster that is not there. */
+/* gpumux sim: policies on a simulated cluster. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 enum { LIST_PART_MAX = 96, BAR_WIDTH = 24, LOOK_MS = 200 };
 
-/* ---- what was asked ---- */
+/* ---- options ---- */
 
 static int fail(const struct error *e)
 {
@@ -44,7 +44,7 @@ static int number_option(struct error *e, const struct invocation *in, const cha
     return 0;
 }
 
-/* The same of a count: a part of one is a mistake. */
+/* Reads an option that must be a whole number. */
 static int count_option(struct error *e, const struct invocation *in, const char *name,
                         double least, double most, double *value)
 {
@@ -58,7 +58,7 @@ static int count_option(struct error *e, const struct invocation *in, const char
     return r;
 }
 
-/* Calls `take` with every part of a list that is separated by commas. */
+/* Calls `take` with every part of a comma-separated list. */
 static int for_each_part(struct error *e, const char *list, void *to,
                          int (*take)(struct error *e, const char *part, void *to))
 {
@@ -92,7 +92,7 @@ static int take_variant(struct error *e, const char *part, void *to)
     return r;
 }
 
-/* To `struct policy_options`: one more part to be without. */
+/* Adds one part to the struct policy_options that a policy goes without. */
 static int take_part(struct error *e, const char *part, void *to)
 {
     struct policy_options *options = to;
@@ -106,7 +106,7 @@ static int take_part(struct error *e, const char *part, void *to)
     return 0;
 }
 
-/* All policies that have them without these parts. */
+/* Removes these parts from all policies that have them. */
 static int read_without(struct error *e, const char *list, struct campaign_config *c)
 {
     struct policy_options options = {0};
@@ -129,7 +129,7 @@ static int add_variant(struct error *e, struct campaign_config *c, const struct 
     for (size_t i = 0; i < c->variant_count; i++)
         if (c->variants[i].policy == policy &&
             memcmp(&c->variants[i].options, options, sizeof *options) == 0)
-            return 0; /* asked for by name as well */
+            return 0; /* named explicitly as well */
     if (c->variant_count == CAMPAIGN_VARIANTS_MAX)
         return error_set(e, ERR_TOO_LARGE, "more than %d policies, including those without a part",
                          CAMPAIGN_VARIANTS_MAX);
@@ -138,8 +138,8 @@ static int add_variant(struct error *e, struct campaign_config *c, const struct 
     return 0;
 }
 
-/* A policy, and after it the same without each of these parts that it has, and without all
- * of them. */
+/* Adds a policy, then variants without each of these parts that the policy has, and one without
+ * all. */
 static int add_with_ablations(struct error *e, const struct campaign_variant *whole,
                               const struct policy_options *parts, struct campaign_config *c)
 {
@@ -214,7 +214,7 @@ static int read_policies(struct error *e, const struct invocation *in, struct ca
     return r;
 }
 
-/* --rate counts as it is, --load by what the trace asks of these devices. */
+/* --rate is used as given; --load is relative to what the trace needs on these devices. */
 static int read_rates(struct error *e, const struct invocation *in, const struct scenario *s,
                       struct campaign_config *c)
 {
@@ -303,9 +303,9 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
     return r;
 }
 
-/* ---- while it runs ---- */
+/* ---- progress ---- */
 
-/* begun: the part that was done before, and took none of that time. */
+/* begun: the fraction that was finished before the start and took none of the elapsed time. */
 static void show_progress(double part, double begun, int64_t elapsed_ms, bool utf8)
 {
     struct str line;
@@ -321,7 +321,7 @@ static void show_progress(double part, double begun, int64_t elapsed_ms, bool ut
     str_done(&line);
 }
 
-/* Until all runs are done; a signal stops them. */
+/* Returns when all runs are done; a signal stops them. */
 static void watch(struct campaign *c, const sigset_t *signals)
 {
     bool shows = isatty(STDERR_FILENO), utf8 = output_has_utf8();
@@ -354,14 +354,14 @@ static int run_campaign(struct error *e, struct campaign *c)
     return r;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
-/* One line of the table: the means over the seeds of a policy at a rate. */
+/* One line of the table: means of a policy at a rate, over the seeds. */
 struct line {
     const struct result *first;
     double completion, p50, p95, p99, waiting, makespan, pd, sm, memory, evictions, late,
         unfinished;
-    bool has_ended; /* at least one task: else there are no times */
+    bool has_ended; /* at least one task ended, so there are times */
 };
 
 static struct line mean_of(const struct campaign_run *runs, size_t stride, size_t seeds)
@@ -387,7 +387,7 @@ static struct line mean_of(const struct campaign_run *runs, size_t stride, size_
     return l;
 }
 
-/* To standard error: it is the machine's doing, and differs from run to run. */
+/* Prints to standard error, because the pace depends on the machine and differs between runs. */
 static void show_pace(const struct campaign_run *runs, size_t count, int64_t elapsed_ms)
 {
     double decisions = 0;
@@ -398,7 +398,7 @@ static void show_pace(const struct campaign_run *runs, size_t count, int64_t ela
                 decisions, (double)elapsed_ms / 1000, decisions * 1000 / (double)elapsed_ms);
 }
 
-/* From COMPLETION to PD. */
+/* Adds the cells from COMPLETION to PD. */
 static void add_times(struct output_table *t, const struct line *l,
                       const struct duration_unit *unit)
 {
@@ -434,7 +434,7 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
             if (isfinite(l.first->load))
                 output_cell(&t, OUTPUT_PLAIN, "%.2f", l.first->load);
             else
-                output_cell(&t, OUTPUT_PLAIN, "-"); /* all come at once */
+                output_cell(&t, OUTPUT_PLAIN, "-"); /* all workloads arrive at once */
             output_cell(&t, OUTPUT_BOLD, "%s", l.first->policy);
             add_times(&t, &l, unit);
             output_cell(&t, OUTPUT_PLAIN, "%.0f %%", 100 * l.sm);
@@ -454,8 +454,8 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
     return status;
 }
 
-/* What the table has no column for: LATE is of those that ran. Of each policy, the first run
- * that has some. */
+/* Prints the services that could not be placed, which LATE leaves out: of each policy, the first
+ * run with any. */
 static void tell_unplaced(const struct campaign_config *c, const struct campaign_run *runs,
                           size_t count)
 {
@@ -518,7 +518,7 @@ static void put_run(struct json_writer *w, const struct campaign_run *run)
     json_end_object(w);
 }
 
-/* Takes the text over. */
+/* Prints the text and frees it. */
 static int print_json(struct str *out)
 {
     bool failed = str_failed(out);
@@ -580,7 +580,7 @@ static int validate(const struct invocation *in, const char *path)
     return COMMAND_OK;
 }
 
-/* ---- why ---- */
+/* ---- explain ---- */
 
 static int show_explanation(const char *policy, const struct cluster_explanation *x)
 {
@@ -614,7 +614,7 @@ static int show_explanation(const char *policy, const struct cluster_explanation
     return status;
 }
 
-/* With the keys of the API's explanation. */
+/* Prints an explanation with the keys of the API. */
 static int show_explanation_json(const char *policy, const struct cluster_explanation *x)
 {
     struct str out;
@@ -651,7 +651,8 @@ static int show_explanation_json(const char *policy, const struct cluster_explan
     return print_json(&out);
 }
 
-/* One run of the first policy, until the workload comes and to the end: what it was decided by. */
+/* Runs the first policy until the workload arrives, prints the explanation, and completes the
+ * run. */
 static int explain(struct campaign_config *c, const struct scenario *s, uint64_t workload,
                    bool is_json)
 {

@@ -13,7 +13,7 @@
 enum { COMMAND_LINE_MAX = 64 << 10 };
 static const char file_name[] = "report.html";
 
-/* What changes no byte of the results. */
+/* Returns whether the option changes no byte of the results. */
 static bool is_left_out(const char *option)
 {
     static const char *const names[] = {"out", "threads", "json"};
@@ -23,7 +23,7 @@ static bool is_left_out(const char *option)
     return false;
 }
 
-/* As a shell takes it for one word. */
+/* Appends a word quoted for a shell. */
 static void quote(struct str *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -41,7 +41,7 @@ static void quote(struct str *out, const char *word)
     str_append_char(out, '\'');
 }
 
-/* In the order of the table of options: the same bytes, in whichever order they were given. */
+/* Options appear in the order of the table, so the bytes do not depend on the order given. */
 static void write_command(const struct invocation *in, struct str *out)
 {
     str_append(out, "gpumux sim");

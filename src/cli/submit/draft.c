@@ -37,7 +37,7 @@ static bool is_exported(const char *wanted, const char *name, size_t length)
     return !is_listed(never, name, length);
 }
 
-/* `--export FOO=1` would silently be a variable that nobody has. */
+/* `--export FOO=1` would silently export no variable. */
 static int check_exported(struct error *e, const char *wanted)
 {
     for (const char *at = wanted;;) {
@@ -53,7 +53,7 @@ static int check_exported(struct error *e, const char *wanted)
     }
 }
 
-/* The submitter's variables, sorted: shared by all workloads of a draft. */
+/* Returns the submitter's variables, sorted and shared by all workloads of a draft. */
 static int exported_environment(struct error *e, struct arena *arena, const char *wanted,
                                 struct pairs *ret)
 {
@@ -83,7 +83,7 @@ static int exported_environment(struct error *e, struct arena *arena, const char
     return r;
 }
 
-/* own over exported; both sorted. */
+/* Merges sorted variables; `own` takes precedence over `exported`. */
 static int merge_environment(struct error *e, struct arena *arena, const struct pairs *exported,
                              struct pairs *own)
 {
@@ -106,7 +106,7 @@ static int merge_environment(struct error *e, struct arena *arena, const struct 
 
 /* ---- flags ---- */
 
-/* "99:50ms" */
+/* Parses "99:50ms". */
 static int set_slo(struct error *e, struct arena *arena, const char *text,
                    struct workload_spec *spec)
 {
@@ -121,7 +121,7 @@ static int set_slo(struct error *e, struct arena *arena, const char *text,
     return r < 0 ? r : spec_set(e, arena, spec, "slo.latency", colon + 1);
 }
 
-/* started, client, port:N, command:TEXT */
+/* Parses started, client, port:N or command:TEXT. */
 static int set_ready(struct error *e, struct arena *arena, const char *text,
                      struct workload_spec *spec)
 {
@@ -146,7 +146,7 @@ static int set_directory(struct error *e, struct arena *arena, const char *given
     return spec->directory ? 0 : no_memory(e);
 }
 
-/* Whether an option changes what is asked for, and not how it is sent. */
+/* Returns whether an option changes the description, and not only how it is made. */
 static bool sets_spec(const struct option *o)
 {
     return o->spec_key && strcmp(o->name, "export") != 0;
@@ -165,7 +165,7 @@ static int set_flag(struct error *e, struct arena *arena, const struct option_gi
     int r = spec_set(e, arena, spec, given->option->spec_key, value);
     if (r < 0 && e)
         (void)str_copy(e->field, sizeof e->field,
-                       arena_printf(arena, "--%s", name)); /* the user wrote a flag, no key */
+                       arena_printf(arena, "--%s", name)); /* the user wrote an option, not a key */
     return r;
 }
 

@@ -1,8 +1,7 @@
 /*
- * gpumux run: submits one workload and stands in for it. Its output comes out here, input and
- * signals go there, and its exit code becomes this one's. Everything is level-triggered: events
- * only say when to look again, and what is shown follows from what gpumux then answers, so that a
- * restart of gpumux in the middle changes nothing.
+ * gpumux run: submits one workload and stands in for it: forwards output, input and signals, and
+ * returns the workload's exit code. The command is level-triggered: events only trigger a look at
+ * the workload, and the response determines the action. So a restart of gpumux has no effect.
  */
 #include "cli/submit/submit.h"
 
@@ -22,11 +21,11 @@
 
 enum {
     INPUT_PIECE_BYTES = 64 << 10,
-    INPUT_RETRY_MS = 50,  /* when the workload takes no input just now */
+    INPUT_RETRY_MS = 50,  /* while the workload takes no input */
     LOOK_AGAIN_MS = 2000, /* reasons for waiting may change without an event */
-    SETTLE_MS = 20,       /* output has ended, the state says not yet so */
-    INTERRUPTS_MAX = 2,   /* cancel, kill; one more only leaves */
-    USER_RETRY_MS = 2000, /* how long what the user does is tried while gpumux is away */
+    SETTLE_MS = 20,       /* between the end of the output and that of the state */
+    INTERRUPTS_MAX = 2,   /* cancel, kill; the next one only detaches */
+    USER_RETRY_MS = 2000, /* for user actions while gpumux is away */
     EXIT_CANNOT_START = 127,
     EXIT_SIGNAL_BASE = 128,
 };
@@ -37,23 +36,23 @@ struct run {
     struct follow_events events;
     struct follow_output output;
     bool output_open;
-    bool stale;           /* something happened: look again */
-    int64_t look_boot_ms; /* look again then in any case */
+    bool stale;           /* the workload may have changed */
+    int64_t look_boot_ms; /* time of the next look */
     int64_t began_boot_ms;
     int attempt;                  /* whose output is shown; 0: none yet */
     bool attempt_over;            /* all its output has been shown */
-    bool running, terminal;       /* as last looked */
-    json_t *workload;             /* as last looked */
-    char said[WORKLOAD_TEXT_MAX]; /* the last reason for waiting that was told */
+    bool running, terminal;       /* at the last look */
+    json_t *workload;             /* at the last look */
+    char said[WORKLOAD_TEXT_MAX]; /* last reason for waiting shown */
     bool quiet;
     int interrupts;
-    bool output_lost; /* nobody reads it any more */
+    bool output_lost; /* standard output is closed */
     /* input */
     bool input_open, input_ended;
     int input_attempt;
     uint64_t input_offset;
     size_t input_length;
-    int64_t input_boot_ms; /* not before then */
+    int64_t input_boot_ms; /* time before which nothing is sent */
     char input[INPUT_PIECE_BYTES];
 };
 
@@ -93,7 +92,7 @@ static int note_event(void *arg, const struct sse_event *event)
     return 0;
 }
 
-/* ---- what the user does ---- */
+/* ---- user actions ---- */
 
 static int post(struct error *e, struct run *run, const char *suffix, const char *body)
 {
@@ -131,7 +130,7 @@ static void forward_signal(struct run *run, int number)
     int r = post(&e, run, "/signal", body);
     if (r == 0)
         return;
-    /* Not running: a signal that would end it ends its waiting. */
+    /* The workload does not run: a signal that would end it cancels the wait. */
     if (number == SIGTERM || number == SIGHUP)
         cancel(run, false);
     else
@@ -152,7 +151,8 @@ static void take_signals(struct run *run, int fd)
 
 /* ---- input ---- */
 
-/* Forwarded, unless there is none (/dev/null, closed) or it is a terminal of somebody else. */
+/* Returns whether to forward input: not from /dev/null, a closed file, or a terminal of another
+ * process group. */
 static bool has_input(void)
 {
     struct stat st;
@@ -174,7 +174,7 @@ static void read_input(struct run *run)
         run->input_ended = true;
 }
 
-/* Sends the piece that was read, or the end. What the workload does not take now is sent later. */
+/* Sends the piece that was read, or the end. Refused input is sent again later. */
 static void send_input(struct run *run)
 {
     struct str target;
@@ -206,7 +206,7 @@ static bool may_send_input(const struct run *run)
            (run->input_length > 0 || run->input_ended) && clock_boot_ms() >= run->input_boot_ms;
 }
 
-/* Input is not kept: what a later attempt gets of it is its end. */
+/* Input is not stored, so a later attempt gets only its end. */
 static void begin_attempt_input(struct run *run)
 {
     if (run->input_attempt != 0 && run->input_attempt != run->attempt) {
@@ -217,7 +217,7 @@ static void begin_attempt_input(struct run *run)
     run->input_attempt = run->attempt;
 }
 
-/* ---- what the workload does ---- */
+/* ---- output and state ---- */
 
 static const json_t *find_attempt(const json_t *workload, int number)
 {
@@ -230,7 +230,7 @@ static const json_t *find_attempt(const json_t *workload, int number)
     return NULL;
 }
 
-/* Over: ended, or so old that it is no longer kept. */
+/* Returns whether the attempt has ended, or is so old that it is no longer kept. */
 static bool attempt_has_ended(const json_t *workload, int number)
 {
     const json_t *a = find_attempt(workload, number);
@@ -259,7 +259,7 @@ static int look(struct error *e, struct run *run)
 {
     json_t *workload = NULL;
     run->stale = false;
-    /* Later looks do not wait for gpumux: the user may want something meanwhile. */
+    /* Later looks do not wait for gpumux, because the user may act meanwhile. */
     int r = client_request(e, run->client, "GET", run->path, NULL,
                            run->workload ? 0 : CLIENT_RETRY_MS, &workload);
     bool away = (r == -ERR_UNAVAILABLE || r == -ERR_PROTOCOL) && !run->client->answered;
@@ -284,13 +284,13 @@ static int look(struct error *e, struct run *run)
     return newest > run->attempt ? open_output(e, run, run->attempt + 1) : 0;
 }
 
-/* Takes what there is of the attempt's output. */
+/* Shows the available output of the attempt. */
 static int step_output(struct error *e, struct run *run)
 {
     bool ended = false;
     int r = follow_output_step(e, &run->output, 0, &ended);
     if (r == -ERR_NOT_FOUND) {
-        ended = true; /* no longer kept: there is nothing to show */
+        ended = true; /* no longer kept: no output */
     } else if (r == -ERR_UNAVAILABLE && run->client->answered) {
         fprintf(stderr,
                 "gpumux: the rest of the output is missing: %s\n"
@@ -366,7 +366,7 @@ static int turn(struct error *e, struct run *run, int signals)
     return r;
 }
 
-/* ---- the whole ---- */
+/* ---- main loop ---- */
 
 static int exit_status(const struct run *run)
 {
@@ -388,7 +388,7 @@ static int exit_status(const struct run *run)
     return strcmp(json_text(w, "failure", ""), "start") == 0 ? EXIT_CANNOT_START : COMMAND_FAILED;
 }
 
-/* Signals become readable; nothing is interrupted any more. */
+/* Signals arrive through a descriptor and interrupt nothing. */
 static int open_signals(struct error *e)
 {
     sigset_t set;

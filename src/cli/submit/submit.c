@@ -15,14 +15,14 @@ enum { KEY_BYTES = 16 };
 static void make_key(char text[KEY_BYTES * 2 + 1])
 {
     unsigned char bytes[KEY_BYTES];
-    /* Blocks only before the system has any randomness at all. */
+    /* Blocks only before the system's first randomness at boot. */
     while (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         ;
     for (size_t i = 0; i < KEY_BYTES; i++)
         snprintf(text + i * 2, 3, "%02x", bytes[i]);
 }
 
-/* Whose mistake it is: a file's errors begin with its name, an option's do not. */
+/* Errors of a file begin with its name, errors of an option do not. */
 static void name_file(struct error *e, const char *file)
 {
     if (e->code == ERR_NOT_FOUND)
@@ -35,7 +35,7 @@ static void name_file(struct error *e, const char *file)
     }
 }
 
-/* What is allowed and seldom meant; of many workloads with the same, once. */
+/* Warns about valid settings that are seldom intended; only once for the same value. */
 static void warn(const struct draft *draft)
 {
     int share_told = 0;
@@ -158,7 +158,8 @@ static int show_table(const json_t *workloads)
     return status;
 }
 
-/* It is no error: another node may join. Of an array, once. */
+/* Prints workloads that no present node can hold; only once for an array. This is no error, because
+ * another node may join. */
 static void tell_never(const json_t *workloads)
 {
     const char *told = "";

@@ -1,4 +1,4 @@
-/* gpumux describe: all that is known of a workload. */
+/* gpumux describe: everything about a workload. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum {
     LINE_MAX_BYTES = 1 << 20,
-    LATENCY_PERCENTILE = 99, /* that is measured of a service without an SLO */
+    LATENCY_PERCENTILE = 99, /* percentile measured for a service without an SLO */
 };
 
 static void field(const char *label, const char *text)
@@ -26,7 +26,7 @@ static void field_time(const char *label, const json_t *w, const char *key)
     field(label, json_text(w, key, ""));
 }
 
-/* A member of the spec that is shown as JSON, one line. */
+/* Prints a member of the spec as one line of JSON. */
 static void field_json(const char *label, const json_t *value)
 {
     if (!value || json_is_null(value) ||
@@ -56,7 +56,7 @@ static void show_needs(const json_t *w)
     field("", enforcement);
 }
 
-/* From [[id, succeeded], …]: as one would write it in a description. */
+/* Prints [[id, succeeded], …] in the notation of a description. */
 static void show_after(const json_t *after)
 {
     struct str text;
@@ -136,7 +136,7 @@ static void show_attempts(const json_t *w)
             output_cell(&t, OUTPUT_RED, "%s", json_text(a, "failure", "?"));
         output_cell(&t, OUTPUT_FAINT, "%s%s",
                     json_is_true(json_object_get(a, "lost"))
-                        ? "its node was lost, a copy may still run; "
+                        ? "the node was lost, a copy may still run; "
                         : "",
                     json_text(a, "text", ""));
         str_done(&devices);

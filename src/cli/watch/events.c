@@ -1,4 +1,4 @@
-/* gpumux events: what happened, and with -f what happens. */
+/* gpumux events: past events, and with -f new ones. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ struct viewer {
     uint64_t last;
 };
 
-/* One line an event; JSON as lines, YAML as documents: a stream has no end to wait for. */
+/* Prints one event on a line; in YAML as a document, because a stream has no end. */
 static void print_event(struct viewer *v, const json_t *event)
 {
     v->last = (uint64_t)json_number(event, "revision", (json_int_t)v->last);
@@ -73,7 +73,7 @@ static int get_page(struct error *e, struct client *c, uint64_t since, const cha
     return r;
 }
 
-/* The least revision after which everything is kept: halves the range until it is found. */
+/* Finds the least revision from which all events are kept, by binary search. */
 static int find_oldest(struct error *e, struct client *c, uint64_t newest, uint64_t *ret)
 {
     uint64_t gone = 0, kept = newest;
@@ -93,7 +93,7 @@ static int find_oldest(struct error *e, struct client *c, uint64_t newest, uint6
     return 0;
 }
 
-/* Where to begin when nobody says: the last few, or all that are kept of one workload. */
+/* Chooses the default start: the last few events, or all events of one workload. */
 static int choose_start(struct error *e, struct client *c, bool follows, const char *workload,
                         uint64_t *ret)
 {
@@ -110,7 +110,7 @@ static int choose_start(struct error *e, struct client *c, bool follows, const c
     return r;
 }
 
-/* Everything from `since` up to now. */
+/* Prints all events from `since` to now. */
 static int print_past(struct error *e, struct client *c, struct viewer *v, const char *workload)
 {
     for (;;) {

@@ -1,11 +1,11 @@
-/* gpumux explain: why a workload goes where it goes, or waits. */
+/* gpumux explain: why a workload is placed where it is, or waits. */
 #include <stdio.h>
 
 #include "cli/frame/output.h"
 #include "cli/connect/reference.h"
 #include "cli/watch/watching.h"
 
-/* "-" for what is not known. */
+/* Adds a number; "-" if unknown. */
 static void number_cell(struct output_table *t, const json_t *candidate, const char *key,
                         int decimals, const char *unit)
 {
@@ -16,7 +16,7 @@ static void number_cell(struct output_table *t, const json_t *candidate, const c
         output_cell(t, OUTPUT_PLAIN, "-");
 }
 
-/* Of the service that is nearest to its SLO; without one there is nothing to know. */
+/* Adds the p99 of the service closest to its SLO; "-" without such a service. */
 static void p99_cell(struct output_table *t, const json_t *candidate)
 {
     if (json_is_null(json_object_get(candidate, "p99_ms")) &&
@@ -37,11 +37,11 @@ static int show(const json_t *answer)
            json_text(answer, "policy", ""), json_text(answer, "text", ""));
     const json_t *measured = json_object_get(answer, "measured_pd");
     if (json_is_number(measured))
-        printf("where it runs it takes %.2f times as long as alone; %.2f was predicted\n",
+        printf("the workload takes %.2f times as long as alone; %.2f was predicted\n",
                json_number_value(measured),
                json_number_value(json_object_get(answer, "predicted_pd")));
     if (json_array_size(candidates) == 0)
-        return COMMAND_OK; /* it asks for no device */
+        return COMMAND_OK; /* no device requested */
     output_table_init(&t, titles);
     for (size_t i = 0; i < json_array_size(candidates); i++) {
         const json_t *c = json_array_get(candidates, i);
@@ -58,7 +58,7 @@ static int show(const json_t *answer)
         p99_cell(&t, c);
         number_cell(&t, c, "p99_measured_ms", 1, " ms");
         number_cell(&t, c, "slo_ms", 1, " ms");
-        output_cell(&t, OUTPUT_PLAIN, "%s%s", here ? "it runs here; " : "",
+        output_cell(&t, OUTPUT_PLAIN, "%s%s", here ? "runs here; " : "",
                     json_text(c, "reason", ""));
     }
     int status = output_table_print(&t);

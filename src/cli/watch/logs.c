@@ -13,9 +13,9 @@ enum { STEP_MS = 1000 };
 
 struct viewer {
     bool timestamps, no_stdout, no_stderr;
-    bool queued; /* and nothing was printed, as far as is known */
+    bool queued; /* the workload is queued, and nothing was printed yet */
     char said[WORKLOAD_TEXT_MAX];
-    struct tail tail; /* of --tail */
+    struct tail tail; /* for --tail */
 };
 
 static bool is_hidden(const struct viewer *v, const struct logline *line)
@@ -44,8 +44,8 @@ static int keep_line(void *arg, const struct logline *line)
     return is_hidden(v, line) ? 0 : tail_keep(&v->tail, line);
 }
 
-/* Of what there is now, the last lines: it is read whole, since the API counts bytes. What waits
- * for more goes on from there; it also says what went wrong, of what has not begun nothing. */
+/* Prints the last lines of the present output. All of it is read, because the API counts bytes.
+ * With --follow, the following stream continues from there and reports errors. */
 static int show_tail(struct error *e, struct follow_output *output, struct viewer *v)
 {
     bool waits = output->waits, ended = false;
@@ -63,7 +63,7 @@ static int show_tail(struct error *e, struct follow_output *output, struct viewe
     return r < 0 ? error_set(e, ERR_IO, "cannot print") : 0;
 }
 
-/* gpumux ended the stream: is the attempt over, or was it gpumux that went? */
+/* After gpumux ended the stream, finds out whether the attempt is over or gpumux stopped. */
 static int attempt_is_over(struct error *e, struct client *c, const char *reference, int attempt,
                            bool *ret)
 {
@@ -97,7 +97,7 @@ static int read_attempt(const struct invocation *in, int *ret)
     return COMMAND_OK;
 }
 
-/* *ret: -1 when all lines are wanted. */
+/* *ret: number of lines; -1: all. */
 static int read_tail(const struct invocation *in, int *ret)
 {
     const char *text = option_value(in, "tail");
@@ -111,7 +111,8 @@ static int read_tail(const struct invocation *in, int *ret)
     return COMMAND_OK;
 }
 
-/* Why there is nothing to print. What goes wrong here the stream of output says, too. */
+/* Prints why there is no output yet. Errors are ignored, because the stream reports them as
+ * well. */
 static void tell_waiting(struct client *c, const char *path, struct viewer *v)
 {
     json_t *workload = NULL;

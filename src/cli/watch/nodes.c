@@ -25,7 +25,7 @@ static void add_percent(struct output_table *t, const json_t *usage, const char 
         output_cell(t, OUTPUT_PLAIN, "%.0f%%", value);
 }
 
-/* The device's own state, as far as its node can tell. */
+/* Adds the state of a device as reported by its node. */
 static void add_health(struct output_table *t, const json_t *node, const json_t *device)
 {
     if (!json_is_true(json_object_get(node, "connected"))) {
@@ -74,7 +74,7 @@ static void add_device(struct output_table *t, const json_t *node, const json_t 
     output_cell(t, OUTPUT_PLAIN, "%s", uuid);
 }
 
-/* A node without devices has a line too. */
+/* Adds the line of a node without devices. */
 static void add_bare_node(struct output_table *t, const json_t *node)
 {
     output_cell(t, OUTPUT_BOLD, "%s", json_text(node, "name", "?"));

@@ -22,7 +22,7 @@ static double count_of(const json_t *counters, const char *name)
     return json_fraction(counters, name, 0);
 }
 
-/* "850 us", "12.3 ms", "4.2 s" */
+/* Writes "850 us", "12.3 ms" or "4.2 s". */
 static char *show_ns(double ns, char text[SHOW_TEXT_MAX])
 {
     static const struct {
@@ -39,7 +39,7 @@ static char *show_ns(double ns, char text[SHOW_TEXT_MAX])
     return text;
 }
 
-/* A new part of a line that has parts. */
+/* Starts the next part of a line. */
 static struct str *part(struct str *line)
 {
     if (line->length)
@@ -47,7 +47,7 @@ static struct str *part(struct str *line)
     return line;
 }
 
-/* "1 launch", "2 launches": what a plural has more is `ending`. */
+/* Writes "1 launch" or "2 launches"; `ending` is the ending of the plural. */
 static void write_count(struct str *line, double count, const char *noun, const char *ending)
 {
     str_printf(line, "%.0f %s%s", count, noun, count == 1 ? "" : ending);
@@ -74,7 +74,7 @@ static char *show_limit(const char *unit, double value, char text[SHOW_TEXT_MAX]
     return text;
 }
 
-/* "window 250 us: a service is on its device" of window_us. */
+/* Writes "window 250 us: a service is on its device" from window_us. */
 static void write_limits(const json_t *limits, struct str *out)
 {
     for (size_t i = 0; i < json_array_size(limits); i++) {
@@ -118,7 +118,7 @@ static void write_launches(const json_t *c, struct str *out)
     write_line(out, "GPU time", &line);
 }
 
-/* What passed need not have been a launch: streams are shut, too, for which no launch was held. */
+/* Passes include streams that waited without a held launch, so holds may be 0. */
 static void write_holds(struct str *line, double holds, double passes)
 {
     if (holds + passes == 0)
@@ -209,7 +209,7 @@ static void write_rate(const json_t *c, struct str *out)
     write_line(out, "Rate", &line);
 }
 
-/* Whether one of the lines above has it. */
+/* Returns whether one of the functions above shows the counter. */
 static bool is_told(const char *name)
 {
     static const char *const told[] = {
@@ -228,7 +228,7 @@ static bool is_told(const char *name)
     return false;
 }
 
-/* The rest, by name. */
+/* Writes the remaining counters by name. */
 static void write_others(const json_t *counters, struct str *out)
 {
     const char *name;

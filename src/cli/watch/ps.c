@@ -1,4 +1,4 @@
-/* gpumux ps: pages through the list until everything that was asked for has been seen. */
+/* gpumux ps: requests pages of the list until the wanted workloads are complete. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void append_filter(struct str *target, const char *key, const char *value
     http_append_encoded(target, value);
 }
 
-/* Appends to `all` the workloads in the given states, at most `most`. */
+/* Appends at most `most` workloads in the given states. */
 static int fetch(struct error *e, struct client *c, const char *states, size_t most, json_t *all)
 {
     const struct invocation *in = c->in;
@@ -56,7 +56,8 @@ static int fetch(struct error *e, struct client *c, const char *states, size_t m
     return 0;
 }
 
-/* A workload that ended between the two looks is in both: the later one counts. */
+/* A workload that ended between the two requests appears in both responses; the later one
+ * counts. */
 static void drop_ended(json_t *all, size_t live_count)
 {
     for (size_t i = live_count; i < json_array_size(all); i++) {
@@ -111,7 +112,7 @@ static int show(const struct invocation *in, const json_t *all)
     struct output_table t;
     output_table_init(&t, wide ? wide_titles : narrow_titles);
     if (!wide)
-        t.width_max = output_terminal_width(); /* of a note the rest is in describe */
+        t.width_max = output_terminal_width(); /* the rest of a note is in describe */
     int64_t now = clock_wall_ms();
     for (size_t i = 0; i < json_array_size(all); i++)
         add_row(&t, json_array_get(all, i), wide, now);
@@ -120,7 +121,7 @@ static int show(const struct invocation *in, const json_t *all)
     return status;
 }
 
-/* Words, not what gpumux would make of them: a filter that cannot match is a slip. */
+/* Checks the states here, because a filter that can never match is a typo. */
 static int check_states(const char *states)
 {
     for (const char *word = states; word; word = strchr(word, ',')) {

@@ -1,4 +1,4 @@
-/* gpumux top: fetches what there is to see once an interval, and draws it on the whole screen. */
+/* gpumux top: requests nodes and workloads periodically and draws them on the whole screen. */
 #include <curses.h>
 #include <locale.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 enum { WORKLOADS_SHOWN = 500, INTERVAL_MIN_MS = 100, SCROLL_PAGE = 10 };
 
-/* What was last heard. */
+/* The last responses. */
 struct news {
     json_t *nodes, *workloads, *version;
 };
@@ -28,7 +28,7 @@ static void news_done(struct news *n)
     *n = (struct news){0};
 }
 
-/* *n is replaced when all of it came. */
+/* Replaces *n if all requests succeed. */
 static int fetch(struct error *e, struct client *c, int64_t retry_ms, struct news *n)
 {
     struct news fresh = {0};
@@ -81,7 +81,7 @@ static int show_once(struct client *c)
         return client_fail(c, &e);
     struct top_view view = view_of(&news);
     size_t columns = output_terminal_width();
-    view.width = columns ? columns : SIZE_MAX; /* whoever reads a pipe wants it whole */
+    view.width = columns ? columns : SIZE_MAX; /* a pipe gets complete lines */
     view.utf8 = output_has_utf8();
     bool colours = output_has_colour(stdout);
     struct top_sink sink = {.arg = &colours, .put = print_text, .end_line = print_end};
@@ -158,7 +158,7 @@ static void draw_screen(const struct news *news, const struct error *trouble, en
     refresh();
 }
 
-/* false: quit. */
+/* Returns false to quit. */
 static bool take_key(int key, enum top_sort *sort, size_t *scroll)
 {
     switch (key) {
@@ -208,7 +208,7 @@ static int show_screen(struct client *c, int64_t interval_ms)
         fprintf(stderr, "gpumux: top: cannot draw on this terminal; try 'gpumux top --once'\n");
         return COMMAND_FAILED;
     }
-    c->quiet = true; /* the screen is no place for lines, and says it itself */
+    c->quiet = true; /* the screen itself shows that gpumux is silent */
     raw();
     noecho();
     curs_set(0);

@@ -14,11 +14,11 @@ enum {
     BAR_MIN = 6,
     BAR_MAX = 24,
     FIXED_COLUMNS = 86,
-    POWER_FROM = FIXED_COLUMNS + 3 * BAR_MIN, /* the width from which power and heat are shown */
-    WIDE_FROM = 150,                          /* and that of wide names and states */
+    POWER_FROM = FIXED_COLUMNS + 3 * BAR_MIN, /* least width for power and temperature */
+    WIDE_FROM = 150,                          /* least width for wide names and states */
 };
 
-/* Where the pen is. */
+/* The drawing position. */
 struct pen {
     const struct top_view *view;
     const struct top_sink *sink;
@@ -30,7 +30,7 @@ static bool has_room(const struct pen *p)
     return p->view->height == 0 || p->line < p->view->height;
 }
 
-/* Puts text, cut at the right margin between characters. */
+/* Writes text, cut between characters at the right margin. */
 static void put(struct pen *p, enum output_colour colour, const char *text)
 {
     char cut[CELL_MAX];
@@ -59,7 +59,7 @@ __attribute__((format(printf, 3, 4))) static void put_text(struct pen *p, enum o
     put(p, colour, text);
 }
 
-/* Puts text in a column of the given width, with a space after it. */
+/* Writes text in a column of the given width, followed by a space. */
 static void put_cell(struct pen *p, enum output_colour colour, size_t width, const char *text)
 {
     size_t shown = 0, length = 0;
@@ -98,7 +98,7 @@ static enum output_colour load_colour(double fraction)
     return fraction > 0.9 ? OUTPUT_RED : fraction > 0.6 ? OUTPUT_YELLOW : OUTPUT_GREEN;
 }
 
-/* fraction < 0: the device does not say. */
+/* fraction < 0: unknown. */
 static void put_bar(struct pen *p, double fraction, enum output_colour colour)
 {
     struct str bar;
@@ -159,7 +159,7 @@ static void put_temperature(struct pen *p, const json_t *usage)
         put(p, OUTPUT_FAINT, "  -   ");
 }
 
-/* Why nothing, or not everything, starts on the device. */
+/* Writes why no workload, or only some, can start on the device. */
 static void put_trouble(struct pen *p, const json_t *node, const json_t *device)
 {
     const char *state = json_text(device, "state", "healthy");
@@ -195,13 +195,13 @@ static void draw_device(struct pen *p, const json_t *node, const json_t *device)
     end_line(p);
 }
 
-/* How many lines devices may have: half of them, and what workloads do not need. */
+/* Returns the lines for devices: half of the screen, and the lines that workloads do not need. */
 static size_t device_lines(const struct pen *p, size_t device_count)
 {
     if (p->view->height == 0)
         return device_count;
     size_t left = p->view->height > p->line ? p->view->height - p->line : 0;
-    size_t needed = 2 + json_array_size(p->view->workloads); /* a gap and a header before them */
+    size_t needed = 2 + json_array_size(p->view->workloads); /* including a gap and a header */
     size_t lines = left > needed && left - needed > left / 2 ? left - needed : left / 2;
     return lines < device_count ? lines : device_count;
 }
@@ -229,7 +229,7 @@ static void draw_devices(struct pen *p)
     end_line(p);
     const json_t *nodes = json_object_get(p->view->nodes, "nodes");
     size_t count = count_devices(nodes), lines = device_lines(p, count), drawn = 0;
-    size_t most = lines < count && lines > 0 ? lines - 1 : lines; /* one tells of the others */
+    size_t most = lines < count && lines > 0 ? lines - 1 : lines; /* one line counts the rest */
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
         const json_t *devices = json_object_get(node, "devices");
@@ -279,7 +279,7 @@ static int compare(const void *left, const void *right, void *arg)
     return x < y ? -1 : x > y;
 }
 
-/* The device's number on its node, as the table of devices shows it; -1: it is not known. */
+/* Returns the device's number on its node, as in the table of devices; -1 if unknown. */
 static json_int_t device_index(const struct pen *p, const char *node, const char *uuid)
 {
     const json_t *nodes = json_object_get(p->view->nodes, "nodes");
@@ -312,7 +312,7 @@ enum column {
     COLUMN_END
 };
 
-/* from: the screen's width from which it is shown, so that the note has room on every screen. */
+/* from: least width of the screen for the column, so that the note always has room. */
 static const struct {
     const char *title;
     size_t width, narrow_width, from;
@@ -341,7 +341,7 @@ static void put_column(struct pen *p, enum column column, enum output_colour col
                  width >= WIDE_FROM ? columns[column].width : columns[column].narrow_width, text);
 }
 
-/* "box:0,1": all of a workload's devices are on one node. */
+/* Writes "box:0,1"; all devices of a workload are on one node. */
 static void put_devices(struct pen *p, const json_t *w)
 {
     struct str text;
@@ -404,7 +404,7 @@ static void draw_workloads(struct pen *p)
     free(sorted);
 }
 
-/* ---- the whole ---- */
+/* ---- frame ---- */
 
 static size_t count_state(const json_t *workloads, const char *state)
 {

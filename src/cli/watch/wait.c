@@ -1,4 +1,4 @@
-/* gpumux wait: until workloads have ended. Events say when to look; the state is what counts. */
+/* gpumux wait: waits until workloads have ended. Events trigger requests; the state decides. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,14 +18,14 @@ enum { STEP_MS = 1000, REASONS_TOLD_MAX = 16 };
 struct waiting {
     struct client *client;
     struct hash_map pending; /* id → anything: has not ended */
-    struct hash_map touched; /* id → anything: an event came for it */
+    struct hash_map touched; /* id → anything: had an event */
     bool some_failed, quiet;
-    int64_t quiet_until_boot_ms; /* nothing is told of waiting before then */
+    int64_t quiet_until_boot_ms; /* no reason is shown before then */
     int reasons_told;
-    char said[WORKLOAD_TEXT_MAX]; /* the last reason */
+    char said[WORKLOAD_TEXT_MAX]; /* last reason shown */
 };
 
-/* Many may wait, and their reasons change for ever: a few lines are enough. */
+/* Limits the output, because many workloads may wait and their reasons change. */
 static void tell_waiting(struct waiting *w, const json_t *workload)
 {
     char before[WORKLOAD_TEXT_MAX];
@@ -73,7 +73,7 @@ static int note_event(void *arg, const struct sse_event *event)
 
 static int look_at(struct error *e, struct waiting *w, const struct hash_map *which)
 {
-    /* Looking changes the maps: the ids are taken out first. */
+    /* The ids are copied, because look() changes the maps. */
     uint64_t *ids = arena_array(&w->client->arena, which->count + 1, sizeof *ids);
     if (!ids)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
@@ -86,7 +86,7 @@ static int look_at(struct error *e, struct waiting *w, const struct hash_map *wh
         snprintf(reference, sizeof reference, "%llu", (unsigned long long)ids[i]);
         int r = look(e, w, reference);
         if (r < 0)
-            return r; /* and what was not looked at stays touched */
+            return r; /* the others stay touched */
         hash_map_remove(&w->touched, ids[i]);
     }
     return 0;
@@ -115,7 +115,7 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
         }
         r = follow_events_step(e, &events, left < STEP_MS ? left : STEP_MS);
         if (r == 0 && !looked && clock_boot_ms() >= w->quiet_until_boot_ms) {
-            looked = true; /* what waits is told, even if nothing happens to it */
+            looked = true; /* reasons are shown even without an event */
             r = look_at(e, w, &w->pending);
         }
         if (follow_lost_place(r)) {
@@ -125,7 +125,7 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
         }
         if (r == 0 && w->touched.count > 0)
             r = look_at(e, w, &w->touched);
-        /* gpumux is away for long: it will be back, and the deadline stands. */
+        /* While gpumux is away the command waits, until its own deadline. */
         if (r == -ERR_UNAVAILABLE && !w->client->answered)
             r = 0;
     }
