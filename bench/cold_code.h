@@ -1,7 +1,6 @@
 /*
- * Code and data that drive everything else out of the caches, as what a program runs through
- * between two calls does: lines of code that jump from one to the next in an order that nothing
- * foresees, and as much data. C and C++.
+ * Code and data that evict the caches, as a program's own code does between two calls: lines of
+ * code that jump to each other in an unpredictable order, and as much data. C and C++.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,12 +13,12 @@
 enum { COLD_LINE_BYTES = 64, COLD_JUMP_BYTES = 5 };
 
 struct cold_code {
-    size_t bytes; /* of code, and of data */
+    size_t bytes; /* of the code, and of the data */
     unsigned char *code;
     volatile unsigned char *data;
 };
 
-/* Kept for good. False: there is no memory for it, or none that may be run. */
+/* Never freed. Returns false without memory, or without executable memory. */
 static inline bool cold_make(size_t bytes, struct cold_code *ret_cold)
 {
     size_t lines = bytes / COLD_LINE_BYTES;

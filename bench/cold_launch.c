@@ -1,10 +1,11 @@
 /*
- * cold_launch KIB: what a launch costs a program that runs through KIB KiB of code and as much data
- * between two of them, as Python does: what the launch needs is in no cache then. Prints the
- * nanoseconds, which on still_driver.c are the shim's own and those of reading the clock. The
- * median: some launches do more, by time, and here more time is between two than in Python.
+ * cold_launch KIB: cost of a launch in a program that runs through KIB KiB of code and as much data
+ * between two launches, as Python does, so that no cache holds what the launch needs. Prints the
+ * median in nanoseconds; with still_driver.c this is the shim's own time and that of reading the
+ * clock. A median, because some launches do periodic work, and here more time passes between two
+ * launches than in Python.
  *
- * cold_launch service: launches once, and stays until its input ends.
+ * cold_launch service: launches once and stays until its input ends.
  */
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -1,9 +1,10 @@
 /*
  * decide_bench POLICY DEVICES [TURNS]: CPU time of a placement decision on a busy cluster.
  *
- * Nodes of eight devices, tasks of 60 kinds and five sizes, on average two a device. Each turn one
- * task ends and another comes. Prints how long the cluster's step took for each: the step of a
- * submission is the decision and its bookkeeping; that of an end asks again for all that wait.
+ * The cluster has nodes of eight devices and tasks of 60 kinds and five sizes, on average two a
+ * device. In each turn one task ends and another arrives. Prints the time of the cluster's step for
+ * each: the step of a submission is the decision and its bookkeeping; the step of an end decides
+ * again for all waiting tasks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ struct bench {
     struct cluster_actions actions;
     struct clock_now now;
     struct rng rng;
-    uint64_t *running; /* ids that were placed and have not ended */
+    uint64_t *running; /* ids of placed workloads that have not ended */
     char (*nodes)[NODE_NAME_MAX];
     size_t running_count, capacity;
     uint64_t *sessions;
@@ -58,7 +59,7 @@ static double cpu_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* One step; how long it took. What it placed is remembered. */
+/* Executes one step, records placements, and returns the time taken. */
 static double step(struct bench *b, struct cluster_event *event)
 {
     b->actions.count = 0;
@@ -183,7 +184,7 @@ int main(int argc, char **argv)
     config.policy = policy;
     config.forecast = &forecast;
     config.queue_max = devices * 16;
-    config.lease_ms = INT64_C(1) << 40; /* nobody beats here */
+    config.lease_ms = INT64_C(1) << 40; /* no node sends beats */
     config.resend_ms = INT64_C(1) << 40;
     for (uint32_t k = 1; k <= KINDS; k++)
         profiles[k] = (struct forecast_profile){.name = "task", .sm_activity = 0.1 + 0.014 * k};

@@ -1,6 +1,6 @@
 /*
- * fill_store DIRECTORY QUEUED FINISHED: a state directory with that many workloads, written through
- * the store. The queued ones ask for a device model that no node has, so they stay queued.
+ * fill_store DIRECTORY QUEUED FINISHED: creates a state directory with that many workloads through
+ * the store. The queued ones request a device model that no node has, so they stay queued.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     str_init(&queued_spec, TEXT_BYTES);
     str_init(&summary, TEXT_BYTES);
     spec_text(NULL, &done_spec, &summary);
-    str_clear(&summary); /* the model is not in it */
+    str_clear(&summary); /* the summary lacks the model */
     spec_text("B200", &queued_spec, &summary);
     if (store_open_sqlite(&e, argv[1], &store) < 0)
         die(argv[1], &e);

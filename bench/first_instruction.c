@@ -1,5 +1,5 @@
-/* first_instruction FIFO: the shortest task. Tells through the FIFO when it came to life (boot
- * clock, ns), then ends. Linked statically, so that main is as near to exec as C gets. */
+/* first_instruction FIFO: the shortest task. Writes its start time (boot clock, ns) to the FIFO and
+ * ends. Linked statically, so that main is as close to exec as C gets. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /*
- * http_bench SOCKET [CONNECTIONS SECONDS]: requests a second, and processor time that the server
- * takes for one, over keep-alive connections that each have one request under way.
+ * http_bench SOCKET [CONNECTIONS SECONDS]: requests a second, and the server's CPU time for each,
+ * over keep-alive connections with one outstanding request each.
  */
 #include <poll.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /*
- * launch_bench PROCESSES RATE SECONDS BURST: what an emulated launch costs. That many processes on
- * one emulated device launch short kernels in bursts of BURST, RATE a second each (0: as fast as
- * the device takes them, at 2 µs each), and wait for the last. Prints the rate that was reached,
- * and the CPU time of all processes for each launch, with all that comes with it: queueing,
- * simulation, waiting. GPUMUX_BUILD names the build.
+ * launch_bench PROCESSES RATE SECONDS BURST: cost of an emulated launch. PROCESSES processes on one
+ * emulated device launch short kernels in bursts of BURST, RATE a second each (0: as fast as the
+ * device accepts them, at 2 µs each), and wait for the last. Prints the rate reached and the CPU
+ * time of all processes per launch, including queueing, simulation and waiting. GPUMUX_BUILD names
+ * the build.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #include "tests/emu/driver_api.h"
 
-enum { PROCESSES_MAX = 64, SM_PERMILLE = 100, START_S = 2 }; /* START_S: to open the device */
+enum { PROCESSES_MAX = 64, SM_PERMILLE = 100, START_S = 2 }; /* START_S: time to open the device */
 
 struct plan {
     unsigned processes, burst;
@@ -36,7 +36,7 @@ static void sleep_until(double at_s)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* One client: returns how many launches it made, or exits. */
+/* Runs one client; returns its number of launches, or exits. */
 static unsigned long work(const struct plan *plan, double start_s)
 {
     struct driver_api api;
@@ -70,7 +70,7 @@ static double cpu_s(int who)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Runs the processes; false when one failed. */
+/* Runs the processes; returns false if one failed. */
 static int run(const struct plan *plan, unsigned long *ret_launches)
 {
     int results[2], failures = 0;

@@ -8,11 +8,11 @@
 struct replay {
     struct contention_device device;
     struct contention_kernel kernels[REPLAY_CLIENTS_MAX];
-    size_t count; /* of kernels */
+    size_t count; /* number of kernels */
     uint64_t now_ns;
 };
 
-/* When the client's next kernel is queued; CONTENTION_NEVER when it has no more. */
+/* Returns when the client's next kernel is queued; CONTENTION_NEVER without any. */
 static uint64_t next_ns(const struct replay_client *client)
 {
     if (!client->due_ns)
@@ -40,7 +40,7 @@ static void start(struct replay *replay, struct replay_client *client, uint32_t 
     client->is_running = true;
 }
 
-/* Starts what can start. Returns when the next can. */
+/* Starts kernels that can start. Returns when the next one can. */
 static uint64_t admit(struct replay *replay, struct replay_client *clients, size_t count)
 {
     uint64_t arrival_ns = CONTENTION_NEVER;

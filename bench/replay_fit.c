@@ -1,12 +1,11 @@
 /*
- * replay_fit FOLDER: finds the kernels of a step of each model in the tables of FOLDER (data/) and
- * prints them as h200_train_kernels.csv; on stderr the errors, also those of pairs that the fit did
- * not see: the 45 pairs of models are dealt into FOLDS parts, each of which is predicted by a fit
- * to the others.
+ * replay_fit FOLDER: fits the kernels of a step of each model to the tables of FOLDER (data/) and
+ * prints them as h200_train_kernels.csv. Prints errors on stderr, also for held-out pairs: the 45
+ * pairs of models are divided into FOLDS parts, and each part is predicted by a fit to the others.
  *
- * Coordinate descent on the sum of absolute errors of `kept`: for each width of narrow kernels
- * and each slowing of the host, each model's number of kernels in turn, on a grid, until
- * nothing changes.
+ * Coordinate descent on the sum of absolute errors of `kept`: for each width of narrow kernels and
+ * each slowdown of the host, the number of kernels of each model in turn, on a grid, until nothing
+ * changes.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +35,8 @@ static bool concerns(const struct replay_pair *pair, const char *model)
     return !model || str_equal(pair->models[0], model) || str_equal(pair->models[1], model);
 }
 
-/* Sum of the errors of the rows with `model` (NULL: all), in the fold or, inverted, out of it. */
+/* Returns the sum of the errors of the rows with `model` (NULL: all) in the fold or, inverted,
+ * outside of it. */
 static double error_of(const struct replay_tables *tables, const char *model, int fold,
                        bool is_inside, unsigned *ret_values)
 {
@@ -57,7 +57,7 @@ static double error_of(const struct replay_tables *tables, const char *model, in
     return sum;
 }
 
-/* Goes along the grid from where the model is, as long as that helps. */
+/* Moves along the grid from the model's present value while the error shrinks. */
 static bool improve_model(struct replay_tables *tables, struct replay_model *model, int fold)
 {
     size_t at = 0;
@@ -83,7 +83,7 @@ static bool improve_model(struct replay_tables *tables, struct replay_model *mod
     return changed;
 }
 
-/* Each model's kernels, with everything else as it is. Returns the sum of errors. */
+/* Fits each model's kernels with the other parameters fixed. Returns the sum of errors. */
 static double fit_kernels(struct replay_tables *tables, int fold)
 {
     bool changed = true;

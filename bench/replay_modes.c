@@ -73,7 +73,7 @@ static int compare_times(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The same arrivals for every mode. */
+/* All modes get the same arrivals. */
 static size_t make_arrivals(double seconds, uint64_t *due_ns, size_t size)
 {
     struct rng rng;

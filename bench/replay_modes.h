@@ -1,10 +1,10 @@
 /*
- * A service and a training task on one H200 under each way to share it: what was measured, and the
+ * A service and a training task on one H200 under each way to share it: the measurements, and the
  * same on the model.
  *
- * The service answers requests at random times (Poisson, 150 a second), each of them one pass of a
- * list of short kernels of about 1.14 ms; the task goes through its own list without a pause. The
- * lists are data/h200_mode_kernels.csv (replay_modes_fit.c says where they come from).
+ * The service answers requests at random times (Poisson, 150 a second); each request is one pass
+ * over a list of short kernels that takes about 1.14 ms. The task repeats its own list without
+ * pause. The lists are in data/h200_mode_kernels.csv (see replay_modes_fit.c for their origin).
  */
 #pragma once
 #include <stdbool.h>
@@ -25,8 +25,8 @@ struct mode {
     bool has_service, has_task, is_mps;
     unsigned task_share_percent;
     unsigned task_priority; /* as CUDA_MPS_CLIENT_PRIORITY; the service has 0 */
-    /* Measured: the service's p99 in units of that alone, the task's speed in units of that alone;
-     * 0: there is none. */
+    /* Measured p99 of the service and speed of the task, each relative to running alone; 0:
+     * none. */
     double p99_ratio, kept;
 };
 
@@ -38,19 +38,19 @@ struct mode_result {
     double kernels_per_s;  /* of the task */
 };
 
-/* -ERR_NOT_FOUND, -ERR_SYNTAX, -ERR_TOO_LARGE. */
+/* Returns 0, -ERR_NOT_FOUND, -ERR_SYNTAX or -ERR_TOO_LARGE. */
 int mode_kernels_load(struct error *e, const char *path, struct mode_kernels *ret_kernels);
-/* Runs one mode for so many seconds of the device. -ERR_NO_MEMORY. */
+/* Runs one mode for this time of the device. Returns 0 or -ERR_NO_MEMORY. */
 int mode_run(const struct mode *mode, const struct mode_kernels *kernels, double seconds,
              struct mode_result *ret_result);
 
-/* How far a mode's results are from what was measured: model ÷ measured, 1 where there is none. */
+/* Ratios of model to measurement; 1 without a measurement. */
 struct mode_ratios {
     double p99, kept;
 };
 struct mode_ratios mode_compare(const struct mode_result results[MODE_COUNT], size_t mode);
-/* Whether `results` put the modes into the same order as the measurement, by p99 of the service or
- * by speed of the task, each above the next by the part `margin`; equal measured values have no
- * order. The first two that are not, if any, are left in ret_pair. */
+/* Returns whether `results` have the same order of modes as the measurements, by p99 of the service
+ * or by speed of the task, each value above the next by the fraction `margin`. Equal measured
+ * values have no order. ret_pair: the first two modes in the wrong order, if any. */
 bool mode_is_ranked(const struct mode_result results[MODE_COUNT], bool by_p99, double margin,
                     size_t ret_pair[2]);

@@ -1,14 +1,13 @@
 /*
- * replay_modes_fit [SEED [TRIALS]]: finds kernels of a service and of a task with which the model
- * does to them what a real H200 did (replay_modes.h), and prints them as
+ * replay_modes_fit [SEED [TRIALS]]: searches kernels of a service and a task for which the model
+ * reproduces measurements of a real H200 (replay_modes.h), and prints them as
  * data/h200_mode_kernels.csv.
  *
- * Known: the service is some hundred short kernels that take 1.14 ms alone; kernels of the task
- * last from 20 µs to 1 ms. Not known, and searched for: the traits below. Both lists mix wide
- * kernels with narrow ones, evenly spread, of random lengths from a fixed seed. The search is at
- * random first, then around the best so far in ever smaller steps; what it makes small is the
- * sum of squared logarithms of the ratios to what was measured, with an addition for modes in
- * the wrong order.
+ * Known: the service has some hundred short kernels that take 1.14 ms alone; kernels of the task
+ * take from 20 µs to 1 ms. Unknown, and searched: the traits below. Both lists mix wide and narrow
+ * kernels, evenly spread, with random lengths from a fixed seed. The search is random at first,
+ * then continues around the best point in ever smaller steps. The cost is the sum of squared
+ * logarithms of the ratios of model to measurement, plus a penalty for modes in the wrong order.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,16 +19,16 @@
 
 enum trait {
     SERVICE_KERNELS,
-    SERVICE_WIDE_PART, /* of the kernels */
+    SERVICE_WIDE_PART, /* fraction of the kernels */
     SERVICE_WIDE_SM,
     SERVICE_NARROW_SM,
-    SERVICE_SPREAD, /* of lengths, ± as an exponent of e */
+    SERVICE_SPREAD, /* spread of lengths, ± as an exponent of e */
     SERVICE_DRAM,
-    TASK_WIDE_PART, /* of the time */
+    TASK_WIDE_PART, /* fraction of the time */
     TASK_NARROW_SM,
     TASK_BLOCK_US,
     TASK_MEAN_US,
-    TASK_NARROW_LENGTH, /* of narrow kernels, in units of the wide ones */
+    TASK_NARROW_LENGTH, /* length of narrow kernels, relative to wide ones */
     TASK_DRAM,
     TRAIT_COUNT,
 };
@@ -66,7 +65,7 @@ static void make_service(const double *traits, struct rng *rng, struct mode_kern
     }
 }
 
-/* Lengths are spread over the logarithm of 20 µs … 1 ms, then scaled. */
+/* Spreads lengths over the logarithm of 20 µs … 1 ms, then scales them. */
 static void make_task(const double *traits, struct rng *rng, struct mode_kernels *kernels)
 {
     static const double shortest_us = 20, longest_us = 1000;
@@ -107,7 +106,7 @@ static void run_all(const struct mode_kernels *kernels, double seconds,
     }
 }
 
-/* A ratio that is far off costs more than its square. */
+/* A large error costs more than its square. */
 static double cost_of_ratio(double ratio)
 {
     static const double far = 0.22;
@@ -117,7 +116,7 @@ static double cost_of_ratio(double ratio)
 
 static double cost_of(const struct mode_result results[MODE_COUNT])
 {
-    static const double margins[] = {0.002, 0.03}; /* of speeds, of p99 */
+    static const double margins[] = {0.002, 0.03}; /* for speeds and for p99 */
     double cost = 0;
     size_t pair[2];
     for (size_t i = 0; i < MODE_COUNT; i++) {

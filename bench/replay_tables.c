@@ -11,7 +11,7 @@
 
 enum { LINE_BYTES = 256, PATH_BYTES = 512, STEPS_MIN = 8 };
 
-/* A reader gets a line behind the header, and answers 0 or a negative error code. */
+/* Handles one line after the header; returns 0 or a negative error code. */
 typedef int (*line_reader)(struct replay_tables *tables, const char *line);
 
 static int read_solo(struct replay_tables *tables, const char *line)
@@ -123,9 +123,9 @@ int replay_tables_load(struct error *e, const char *folder, bool measured_only,
     return r == 0 ? check_pairs(e, tables) : r;
 }
 
-/* What the host needs for a step: all of it where the device clearly waits for the host. That does
- * not grow with the batch, so it holds for the model's other batch sizes too; 0 where the device
- * never waits: then the host is no limit. */
+/* Returns the host time of a step: the whole step where the device clearly waits for the host. The
+ * host time does not depend on the batch size, so it also holds for the model's other batch sizes.
+ * Returns 0 if the device never waits, so that the host is no limit. */
 static double host_ms(const struct replay_tables *tables, const struct replay_solo *solo)
 {
     static const double waits_below_percent = 85;

@@ -1,14 +1,14 @@
 /*
- * The measured tables of data/, and the training tasks in them as kernels for bench/replay.h.
+ * The measured tables of data/, and their training tasks as kernels for bench/replay.h.
  *
- * What a step of a task consists of is not in the tables: they give its time alone, how much of
- * that the device was busy, and the SMs and DRAM bandwidth in use on average. A step is therefore
- * made of `kernels` kernels of two kinds, spread evenly: wide ones, which take all SMs, and narrow
- * ones, which take narrow_permille of them, in the proportion that gives the average. Batch sizes
- * change the durations only. Beside another process a launch takes the host host_permille longer: a
- * task that waits for its host is slowed though the device has room.
+ * The tables do not list the kernels of a step. They have the time of a step alone, the fraction of
+ * it that the device was busy, and the SMs and DRAM bandwidth in use on average. The model
+ * therefore makes a step of `kernels` kernels of two kinds, spread evenly: wide ones, which use all
+ * SMs, and narrow ones, which use narrow_permille of the SMs, in the proportion that gives the
+ * average. Batch sizes change the durations only. Beside another process a launch takes the host
+ * host_permille longer, which slows tasks that wait for their host even if the device has room.
  *
- * `kernels` is fitted for each model, the other two for all together (replay_fit.c).
+ * `kernels` is fitted for each model, the other two for all models together (replay_fit.c).
  */
 #pragma once
 #include <stdbool.h>
@@ -50,11 +50,11 @@ struct replay_tables {
 };
 
 /* Reads h200_train_solo.csv and h200_train_pairs.csv of the folder, and h200_train_kernels.csv
- * unless `measured_only`: the models are then those of the solo table, with 0 kernels.
- * -ERR_NOT_FOUND, -ERR_SYNTAX, -ERR_TOO_LARGE. */
+ * unless `measured_only`: then the models are those of the solo table, with 0 kernels. Returns 0,
+ * -ERR_NOT_FOUND, -ERR_SYNTAX or -ERR_TOO_LARGE. */
 int replay_tables_load(struct error *e, const char *folder, bool measured_only,
                        struct replay_tables *ret_tables);
 
-/* The part of its speed alone that each of the two keeps, as the model has it, under MPS. */
+/* Computes the fraction of its speed alone that each task of the pair keeps under MPS. */
 void replay_pair_run(const struct replay_tables *tables, const struct replay_pair *pair,
                      double ret_kept[2]);

@@ -1,6 +1,6 @@
 /*
- * spawn_bench COUNT COMMAND...: how long a command takes as a process, from fork to its end, run
- * COUNT times one after the other. Prints median_us, p99_us and the exit status if one was not 0.
+ * spawn_bench COUNT COMMAND...: time of a command as a process, from fork to its end, over COUNT
+ * sequential runs. Prints median_us, p99_us and an exit status other than 0.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,7 @@
 /*
- * start_bench SOCKET COUNT DIRECTORY PROGRAM: from a client's first byte to the child's first
- * instruction. Submits PROGRAM (first_instruction) COUNT times, each when the one before has
- * ended, over one connection that is made anew each time, as a client would. Prints p50_us,
- * p99_us, max_us.
+ * start_bench SOCKET COUNT DIRECTORY PROGRAM: time from a client's first byte to the child's first
+ * instruction. Submits PROGRAM (first_instruction) COUNT times, each after the end of the one
+ * before and over a new connection, like a client. Prints p50_us, p99_us, max_us.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -31,7 +30,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* ns, or -1. */
+/* Returns the time in ns, or -1. */
 static int64_t measure(const char *socket, const char *body, int fifo)
 {
     struct http_client *client = http_client_new(socket);
@@ -72,7 +71,7 @@ int main(int argc, char **argv)
         took_ns[i] = measure(argv[1], body, fifo);
         if (took_ns[i] < 0)
             return 1;
-        usleep(PAUSE_US); /* until its end is stored: the bar is about an idle machine */
+        usleep(PAUSE_US); /* until the end is stored, because the bar is for an idle machine */
     }
     qsort(took_ns, (size_t)count, sizeof *took_ns, compare);
     printf("count=%ld p50_us=%lld p99_us=%lld max_us=%lld\n", count,

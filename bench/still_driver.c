@@ -1,5 +1,5 @@
-/* As much of a libcuda.so.1 as cold_launch.c and the shim need, of a device that has done
- * everything at once: what a launch takes there is what the shim adds. */
+/* The part of libcuda.so.1 that cold_launch.c and the shim need, for a device that completes
+ * everything at once: the time of a launch is the time that the shim adds. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,7 +28,7 @@ CALL_SUCCEEDS(cuEventRecord)
 CALL_SUCCEEDS(cuEventQuery)
 CALL_SUCCEEDS(cuLaunchKernel)
 
-static _Alignas(16) char context, event; /* as what a driver allocates */
+static _Alignas(16) char context, event; /* aligned like memory of a driver */
 
 CALL(cuDeviceGetCount, int *ret)
 {

@@ -1,6 +1,6 @@
 /*
- * store_bench DIRECTORY [FINISHED QUEUED]: fills a fresh state and measures what the bars speak of:
- * durable rows a second by batch size beside the bare sync rate, first pages, loading, memory.
+ * store_bench DIRECTORY [FINISHED QUEUED]: fills a fresh state and measures durable rows a second
+ * by batch size beside the bare sync rate, first pages, loading and memory.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "store/store.h"
 
-/* About what a task with an exported environment and one ended attempt has. */
+/* About the size of a task with an exported environment and one ended attempt. */
 enum { SPEC_BYTES = 2000, SUMMARY_BYTES = 150, STATUS_BYTES = 600, SECONDS_EACH_US = 2000000 };
 
 struct bench {

@@ -1,10 +1,10 @@
 /*
- * submit_bench SOCKET CONNECTIONS SECONDS DIRECTORY: durable submits as fast as they go.
+ * submit_bench SOCKET CONNECTIONS SECONDS DIRECTORY: rate of durable submits.
  *
- * Every connection is kept alive and has one submit under way at a time. Prints, as name=value: how
- * many were accepted a second, how many commits (syncs) that took, by the daemon's own counters,
- * how long one took, and how many times a second DIRECTORY's disk does write and fdatasync of one
- * page, measured before and after.
+ * Every connection is kept alive and has one outstanding submit. Prints name=value pairs: accepted
+ * submits a second, commits (syncs) by the daemon's own counters, the time of a submit, and how
+ * many times a second DIRECTORY's disk completes write and fdatasync of one page, measured before
+ * and after.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static double sync_rate(const char *directory)
     return count * 1e6 / (double)(now_us - start_us);
 }
 
-/* The value of a counter in /metrics. */
+/* Returns the value of a counter in /metrics. */
 static double counter(const char *socket_path, const char *name)
 {
     struct http_client *client = http_client_new(socket_path);
@@ -104,7 +104,7 @@ static void send_request(const struct load *load, struct connection *c)
         die("write");
 }
 
-/* Is the whole answer there? */
+/* Returns whether the response is complete. */
 static bool answered(const struct connection *c)
 {
     const char *body = memmem(c->answer, c->length, "\r\n\r\n", 4);
@@ -133,7 +133,7 @@ static bool receive(struct load *load, struct connection *c)
     return true;
 }
 
-/* Runs until end_us, then takes the answers that are due; returns when the last has come. */
+/* Sends until end_us, then receives the remaining responses; returns the time of the last one. */
 static int64_t run(struct load *load, struct connection *connections, size_t count, int64_t end_us)
 {
     struct pollfd polled[CONNECTIONS_MAX];

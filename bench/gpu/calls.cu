@@ -1,7 +1,8 @@
 /*
- * What a CUDA program pays for single calls: an empty launch, one after it has run through 1 MiB of code and as much data of
- * its own, cudaMalloc with cudaFree, cudaMallocAsync with cudaFreeAsync. For every line of its input it measures once, some 15 ms, and prints a JSON object with the means,
- * in nanoseconds.
+ * Times of single calls in a CUDA program: an empty launch; a launch after the program has run
+ * through 1 MiB of code and as much data; cudaMalloc with cudaFree; cudaMallocAsync with
+ * cudaFreeAsync. For every line of input the program measures once, for some 15 ms, and prints a
+ * JSON object with the means in nanoseconds.
  */
 #include <chrono>
 #include <cstdio>
@@ -70,8 +71,9 @@ int main()
             check(cudaMallocAsync(&block, block_bytes, 0), "cudaMallocAsync");
             check(cudaFreeAsync(block, 0), "cudaFreeAsync");
         });
-        printf("{\"launch_ns\": %.1f, \"cold_launch_ns\": %.1f, \"malloc_ns\": %.1f, \"malloc_async_ns\": %.1f}\n", launch,
-               cold_launch, plain, ordered);
+        printf("{\"launch_ns\": %.1f, \"cold_launch_ns\": %.1f, \"malloc_ns\": %.1f, "
+               "\"malloc_async_ns\": %.1f}\n",
+               launch, cold_launch, plain, ordered);
         fflush(stdout);
     }
     return 0;

@@ -1,31 +1,31 @@
 #!/bin/bash
 # frontier.sh: a service beside a training task on a real GPU, point by point.
 #
-# The setting: ResNet-50 inference (fp16, batch 8, a CUDA graph) at Poisson RATE requests/s, latency
-# from the due time; a training task beside it, both under the shim, tests/shim/registrar as their
-# agent. Both run all the time; the registrar changes the limits, and the task rests while the
-# service is measured alone. Every line of OUT/frontier-NAME.jsonl is one point, written when it is
-# measured: what is cut off keeps what it has.
+# The setup: ResNet-50 inference (fp16, batch 8, a CUDA graph) at Poisson RATE requests/s, with
+# latency from the due time, beside a training task; both under the shim, with tests/shim/registrar
+# as their agent. Both run all the time; the registrar changes the limits, and the task pauses while
+# the service is measured alone. Every line of OUT/frontier-NAME.jsonl is one point, written as soon
+# as it is measured, so an interrupted run keeps its points.
 #
-#   WINDOWS="250 100 500 1000"  us of the task's work between two waits of its streams, in the order
-#   measured ROUNDS=1                    how often: the service alone, then each window
-#   EXTRA=1                     0: none of the points that no bar is about
-#   REQUESTS=3000 RATE=150      of a point
-#   MODEL=resnet50              what the task trains: resnet50, bert, lstm
-#   MPS=1                       0: without, time-sliced
-#   GATE=device                 host: threads wait for the service, not streams; both: one such point more;
-#                               none: nobody waits, the task is kept small by its window and SHARE
-#                               alone
+#   WINDOWS="250 100 500 1000"  windows of the task in us, in the order measured
+#   ROUNDS=1                    number of rounds: the service alone, then each window
+#   EXTRA=1                     0: only points that a bar is about
+#   REQUESTS=3000 RATE=150      requests of a point, and their rate
+#   MODEL=resnet50              model that the task trains: resnet50, bert, lstm
+#   MPS=1                       0: without MPS, time-sliced
+#   GATE=device                 host: threads wait for the service, not streams; both: one point of
+#                               host besides; none: no gate, only the window and SHARE limit the task
 #   SHARE=100                   % of the device's multiprocessors for the task, MPS only
 #   LINGER=0                    us that the task still waits after a service has become idle
-#   BUDGET_S=450                no point is begun that would end later
-#   CHECK=1                     at the end, tasks are killed while their streams are shut; the service must live
-#   NAME=...                    of the result
+#   BUDGET_S=450                points that would end later are skipped
+#   CHECK=1                     at the end, tasks are killed while their streams are shut, and the
+#                               service must survive
+#   NAME=...                    name of the result
 #
 # Points by importance: the task alone, without limits; the service alone; the windows; the task
-# beside an idle service, with all that the first window costs; the service alone again; the gate on
-# the host; no limits at all. Needs PyTorch and a C compiler, and the library: SHIM, or as `make`
-# and `make bundle` leave it. Changes no setting of the card.
+# beside an idle service, with the full cost of the first window; the service alone again; the gate
+# on the host; no limits at all. Needs PyTorch, a C compiler and the library: SHIM, or the result of
+# `make` or `make bundle`. Changes no setting of the card.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 windows=${WINDOWS:-250 100 500 1000} rounds=${ROUNDS:-1} extra=${EXTRA:-1} model=${MODEL:-resnet50}
@@ -61,7 +61,7 @@ find_shim() {
 
 # ---- programs ----
 
-begin() { # begin PROGRAM COMMAND...: with pipes to tell it lines and hear its answers
+begin() { # begin PROGRAM COMMAND...: starts it with pipes for commands and responses
     local program=$1 in out_fd
     shift
     mkfifo "$work/$program.in" "$work/$program.out"
@@ -69,7 +69,7 @@ begin() { # begin PROGRAM COMMAND...: with pipes to tell it lines and hear its a
     "$@" < "$work/$program.in" > "$work/$program.out" 2> "$work/$program.err" &
     pids[$program]=$! to[$program]=$in from[$program]=$out_fd
 }
-end() { # end PROGRAM [SIGNAL]; the answer is how it ended
+end() { # end PROGRAM [SIGNAL]: returns its exit status
     local status=0 fd_in=${to[$1]} fd_out=${from[$1]}
     kill "-${2:-TERM}" "${pids[$1]}" 2> /dev/null || true
     wait "${pids[$1]}" 2> /dev/null || status=$?
@@ -114,14 +114,13 @@ wait_ready() { # wait_ready PROGRAM...
         done
     done
 }
-counters() { # counters FILE: what all processes have counted
+counters() { # counters FILE: writes the counters of all processes
     tell agent show
     local line
     : > "$1"
     while line=$(hear agent 10) && [ "$line" != end ]; do echo "$line" >> "$1"; done
 }
-# difference BEFORE AFTER MARK: of the last process with it, as JSON; what did not change is left
-# out
+# difference BEFORE AFTER MARK: prints the changes of the last process with the mark, as JSON.
 difference() {
     awk -v mark="mark=$3" '
         { found = 0; for (i = 1; i <= NF; i++) found += $i == mark }
@@ -155,21 +154,21 @@ pause() {
     done
 }
 resume() { rm -f "$work/pause"; }
-now() { awk '$1 == "t" { t = $3 } END { print t + 0 }' "$work/train.log"; } # as the task knows it
-speed_between() { # speed_between START END: of the task, over its windows that lie inside
+now() { awk '$1 == "t" { t = $3 } END { print t + 0 }' "$work/train.log"; } # by the task's clock
+speed_between() { # speed_between START END: of the task, in its windows inside this time
     awk -v from="$1" -v to="$2" \
         '$1 == "t" && $2 >= from && $3 <= to { samples += $5 * ($3 - $2); s += $3 - $2 }
         END { printf "%.1f", s ? samples / s : 0 }' "$work/train.log"
 }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", b ? a / b : 0 }'; }
 field() { sed -E "s/.*\"$1\": ([0-9.]+).*/\\1/" <<< "$2"; }
-serve() { # a round; the service has waited long enough if it takes twice its time
+serve() { # one round, with twice the expected time as the limit
     tell service "$requests $rate"
     hear service $((requests * 2 / rate + 60)) || die "the service has ended"
 }
 round_s=$(((requests + 150) / rate + 1))
 
-task_point() { # task_point NAME: the task, with no request beside it
+task_point() { # task_point NAME: the task without requests
     local speed start
     fits "$alone_s" "$1" || return 0
     sleep "$settle_s"
@@ -183,7 +182,7 @@ task_point() { # task_point NAME: the task, with no request beside it
         "$task_alone"), \
 \"task\": $(difference "$work/before" "$work/after" task)}"
 }
-service_point() { # the service, while the task rests
+service_point() { # the service while the task pauses
     local served
     fits $((round_s + 1)) "service alone" || return 0
     pause
@@ -192,7 +191,7 @@ service_point() { # the service, while the task rests
     p99_alone=$(field p99_ms "$served")
     say "{\"point\": \"service alone\", \"service\": $served}"
 }
-pair_point() { # pair_point NAME: both, under the limits that are set
+pair_point() { # pair_point NAME: both, under the present limits
     local served speed
     fits $((round_s + settle_s)) "$1" || return 0
     sleep "$settle_s"
@@ -264,7 +263,7 @@ check_ends() {
     end agent || true
 }
 
-# ---- all of it ----
+# ---- main ----
 
 mkdir -p "$out"
 : > "$result"

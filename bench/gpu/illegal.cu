@@ -1,4 +1,4 @@
-/* Works well for the given time, in milliseconds, then writes where it may not. */
+/* Runs valid kernels for the given time, in milliseconds, then writes to an invalid address. */
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(good_ms)) {
         write_to<<<1, 1>>>(place);
         if (cudaDeviceSynchronize() != cudaSuccess)
-            return 3; /* somebody else's fault */
+            return 3; /* a fault of another process */
     }
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

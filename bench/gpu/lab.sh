@@ -1,13 +1,13 @@
-# lab.sh: sourced by what measures or tests protection on a GPU. Wants `here` (the source tree),
-# `bundle` (may be empty: the newest that `make bundle` left) and `out`; gives `root`, the unpacked
-# bundle, and `work`. Whatever the caller leaves behind is ended and removed when it exits.
+# lab.sh: sourced by scripts that measure or test protection on a GPU. Needs `here` (the source
+# tree), `bundle` (if empty: the newest one of `make bundle`) and `out`; sets `root`, the unpacked
+# bundle, and `work`. Processes and files that the caller leaves behind are removed when it exits.
 # shellcheck disable=SC2012
 [ -n "$bundle" ] || bundle=$(ls -t "$here"/dist/gpumux-*.tar.gz 2> /dev/null | head -n 1)
 [ -e "$bundle" ] || { echo "protection: no bundle: run make bundle, or give --bundle" >&2; exit 2; }
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d /tmp/gmx.XXXXXX)
-# What a part that was killed has left: daemons of MPS, tasks. A part of 420 s that is killed 30 s
+# Removes MPS daemons and tasks that a killed part has left. A part of 420 s that is killed 30 s
 # later ends within 480.
 finish() {
     local status=$?

@@ -2,19 +2,18 @@
 # protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE
 # JSON...
 #
-# The bars of protection on a real GPU, in parts of at most eight minutes, the clearing up behind
-# one that was killed included: so no limit is above 420 s. --list names them with the seconds that
-# each takes and what it measures. Each part writes DIR/protection-PART.json ($OUT, else the current
-# folder) after every point, so that one that is cut off keeps what it has, prints a line for every
-# bar, and exits with 1 if a bar was missed. --run 2 and 3 write protection-PART-2.json and so on;
-# --merge makes one file of the parts' files, and of several runs of a frontier it takes the median
-# of each point.
+# The bars of protection on a real GPU, in parts of at most eight minutes including the cleanup
+# after a killed part, so no limit is above 420 s. --list prints each part with its time and its
+# subject. Each part writes DIR/protection-PART.json ($OUT, else the current folder) after every
+# point, so that an interrupted part keeps its points. A part prints a line for every bar, and exits
+# with 1 if a bar was missed. --run 2 and 3 write protection-PART-2.json and so on; --merge makes
+# one file of the files of the parts, with the median of each point of several runs of a frontier.
 #
 # Needs python3 (3.9) and cc; nvcc for `calls` and `fault`; PyTorch for `steps`, `step-inside`,
 # `step-parts`, `endings-torch`, `rate` and the frontier; nothing is downloaded or installed. The
-# bundle defaults to the newest in dist/. Changes no setting of the card, and leaves nothing behind:
-# MPS daemons, tasks and folders end with it. GPUMUX_EMULATE=1 rehearses a part on an emulated
-# device; its numbers mean nothing.
+# bundle defaults to the newest in dist/. Changes no setting of the card, and leaves no MPS daemon,
+# task or folder behind. GPUMUX_EMULATE=1 rehearses a part on an emulated device; its numbers mean
+# nothing.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -77,7 +76,7 @@ IFS='|' read -r part _ limit _ command <<< "$(parts | awk -F '|' -v p="$part" '$
 . "$here/bench/gpu/lab.sh"
 export GPUMUX_LIMIT=${GPUMUX_LIMIT:-$limit}
 echo "protection: part $part, at most $GPUMUX_LIMIT s, into protection-$part.json"
-# What does not end by its own clock is asked to, and cleans up; then it is made to.
+# A part beyond its limit gets SIGTERM, to clean up, and 30 s later SIGKILL.
 status=0
 # shellcheck disable=SC2086
 timeout -k 30 "$GPUMUX_LIMIT" python3 "$here"/bench/gpu/$command || status=$?

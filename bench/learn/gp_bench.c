@@ -1,13 +1,13 @@
 /*
- * gp_bench: one Gaussian process problem from standard input, numbers between blanks:
+ * gp_bench: one Gaussian process problem from standard input, numbers separated by blanks:
  *
  *   dimensions points queries starts times
  *   kernel: variance, lengths, noise
  *   per point its coordinates and value; per query its coordinates
  *   lower and upper bounds, then the starts, each as a kernel
  *
- * Prints for every query the mean and deviation under the kernel, then what was learned from the
- * starts: "likelihood variance lengths noise ms", ms being the least of so many times.
+ * Prints for every query the mean and deviation under the kernel, then the result of learning from
+ * the starts: "likelihood variance lengths noise ms", where ms is the least of `times` runs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ int main(void)
         kernels[i] = read_kernel(dimensions);
     search.starts = kernels;
     search.start_count = starts;
-    search.value_tolerance = 2.220446049250313e-09; /* scipy's */
+    search.value_tolerance = 2.220446049250313e-09; /* as in scipy */
     search.gradient_tolerance = 1e-5;
     search.calls_max = 15000;
     for (size_t i = 0; i < times; i++) {

@@ -11,7 +11,7 @@
 enum { LINE_BYTES = 1024, FIELDS_MAX = 24, SIZES_MAX = 16 };
 static const double h200_memory_mib = 143771;
 
-/* A line of a table, cut at the commas. */
+/* A line of a table, split at commas. */
 struct line {
     char text[LINE_BYTES];
     char *fields[FIELDS_MAX];
@@ -42,15 +42,15 @@ static int for_each_line(struct error *e, const char *folder, const char *name,
         char *rest = line.text;
         while (rest != NULL && line.count < FIELDS_MAX)
             line.fields[line.count++] = strsep(&rest, ",");
-        if (number > 0) /* the first names the columns */
+        if (number > 0) /* the first line has the column names */
             rc = reader(e, t, &line, context);
     }
     fclose(file);
     return rc;
 }
 
-/* The index of a model, new if need be; its family is one more. INTERFERENCE_MODELS_MAX:
- * no room. */
+/* Returns the index of a model, added if new; the model's family is index + 1. Returns
+ * INTERFERENCE_MODELS_MAX if the table is full. */
 static size_t model_of(struct interference_table *t, const char *name)
 {
     for (size_t i = 0; i < t->model_count; i++)
@@ -84,7 +84,7 @@ struct alone {
         struct task_profile profile;
         double batch;
     } tasks[INTERFERENCE_MODELS_MAX * SIZES_MAX];
-    double reference[INTERFERENCE_MODELS_MAX]; /* batch size; 0: not known yet */
+    double reference[INTERFERENCE_MODELS_MAX]; /* batch size; 0: unknown yet */
 };
 
 static int read_h200_alone(struct error *e, struct interference_table *t, const struct line *line,
@@ -111,7 +111,7 @@ static int read_h200_alone(struct error *e, struct interference_table *t, const 
     return 0;
 }
 
-/* The pairs begin with all models at their reference batch sizes. */
+/* The table starts with pairs in which all models have their reference batch sizes. */
 static const struct task_profile *find_alone(struct alone *alone, size_t model, double batch)
 {
     if (model == INTERFERENCE_MODELS_MAX)
@@ -170,7 +170,8 @@ enum {
     GAVEL_FIELDS,
 };
 
-/* batch_log2 is over 1 here; centre_batches() puts it over the middle of the model's sizes. */
+/* batch_log2 is relative to 1 here; centre_batches() makes it relative to the middle of the model's
+ * sizes. */
 static int read_gavel(struct error *e, struct interference_table *t, const struct line *line,
                       void *context)
 {
@@ -229,7 +230,7 @@ int interference_load_gavel(struct error *e, const char *folder, const char *gpu
     return rc;
 }
 
-/* Pairs of models in the order of a triangle: (0,0) (0,1) … (1,1) … */
+/* Returns the index of a pair of models in triangular order: (0,0) (0,1) … (1,1) … */
 static size_t pair_of(size_t models, size_t a, size_t b)
 {
     size_t low = a < b ? a : b, high = a < b ? b : a;

@@ -1,11 +1,11 @@
 /*
- * matching_bench dense FILE ROWS COLUMNS TIMES: the best matching of the doubles in FILE; prints
- * its total and the least CPU time of so many. matching_bench sparse KIND ROWS COLUMNS SEED: a
- * matching with 64 edges a row.
+ * matching_bench dense FILE ROWS COLUMNS TIMES: finds the best matching of the doubles in FILE;
+ * prints its total and the least CPU time of TIMES runs. matching_bench sparse KIND ROWS COLUMNS
+ * SEED: finds a matching with 64 edges a row.
  *
  * KIND is uniform (any weight to any column), classes (weights by class of task and of device, and
- * age: the 32 best and 32 random columns, as the matching rounds have them), same (all like the
- * same tenth of the columns), or equal (every weight is 1, and all want the same tenth).
+ * age: the 32 best and 32 random columns, as in the rounds of matching), same (all rows prefer the
+ * same tenth of the columns), or equal (every weight is 1, and all rows want the same tenth).
  */
 #include <math.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static double cpu_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Of this program alone: what getrusage() says includes who started it. */
+/* Of this program only; getrusage() would include the parent. */
 static long resident_max_kb(void)
 {
     char line[256];
@@ -87,7 +87,7 @@ static void rank_classes(struct liking *l, struct rng *r)
         }
 }
 
-/* A device's class is its number modulo DEVICE_CLASSES. */
+/* The class of a device is its number modulo DEVICE_CLASSES. */
 static uint32_t device_of(struct rng *r, uint32_t class, size_t columns)
 {
     return class + DEVICE_CLASSES * (uint32_t)rng_below(r, columns / DEVICE_CLASSES);

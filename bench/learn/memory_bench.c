@@ -1,7 +1,7 @@
 /*
- * memory_bench: lines "model batch mib" from standard input; leaves out each in turn and prints
- * "model batch mib predicted booked inside" (mib; inside: 1 when its batch lies between others of
- * its model), then "us=" the time of one fit.
+ * memory_bench: reads lines "model batch mib" from standard input, leaves out each in turn and
+ * prints "model batch mib predicted booked inside" (in MiB; inside: 1 if the batch size lies
+ * between others of its model), then "us=" the time of one fit.
  */
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ int main(void)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
     for (size_t time = 0; time < TIMES && count > 0; time++) {
         fit_without(lines, count, time % count, &m);
-        fits += m.count; /* every observation fits anew */
+        fits += m.count; /* every observation fits again */
     }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     double us = (double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3;

@@ -1,13 +1,13 @@
 /*
- * predictor_bench DATA OUT [FIRST_SEED]: the predictor on measured interference. For every split it
- * writes to the folder OUT what a stranger needs to do the same (TABLE.rows: the features and the
- * logarithm of the interference, a line each; TABLE.splits: kind, name, and the rows held out), and
- * prints its own figures, a line a split:
+ * predictor_bench DATA OUT [FIRST_SEED]: the predictor on measured interference. Writes for every
+ * split the data for an independent reproduction to the folder OUT (TABLE.rows: the features and
+ * the logarithm of the interference, one row a line; TABLE.splits: kind, name, and the held-out
+ * rows), and prints its own figures, one split a line:
  *
  *   table kind name mape median_mape network_mape train_ms train_both_ms predict_us sources
  *
- * Times are of the processor. train_both_ms is with the network as a candidate; its figures are
- * those of the model that this chose.
+ * Times are CPU times. train_both_ms includes the network as a candidate; its figures are those of
+ * the chosen model.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * pwl_bench SAMPLES: lines of so many "share latency" pairs from standard input; prints
+ * pwl_bench SAMPLES: reads lines of SAMPLES "share latency" pairs from standard input; prints
  * "knee_share knee_latency left_slope right_slope" of each, then "us=" the mean time of a fit.
  */
 #include <stdio.h>

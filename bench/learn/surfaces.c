@@ -37,7 +37,7 @@ static struct alone alone_at(const struct replay_tables *tables, const char *mod
                           between(x, x0, x1, below->sm_percent, above->sm_percent)};
 }
 
-/* By how much `own` is slowed beside `other`: Tco / T, at least 1. */
+/* Returns the slowdown of `own` beside `other`: Tco / T, at least 1. */
 static double slowed(const struct surface *s, size_t own, size_t other, const double *sm_percent)
 {
     double sum[2], log_if[2];
@@ -58,7 +58,7 @@ static double slowed(const struct surface *s, size_t own, size_t other, const do
     double here = sm_percent[own] + sm_percent[other];
     double slope = fabs(sum[1] - sum[0]) < 5 ? 0 : (log_if[1] - log_if[0]) / (sum[1] - sum[0]);
     double middle = (log_if[0] + log_if[1]) / 2;
-    slope = fmax(0, slope); /* more work beside it makes nobody faster */
+    slope = fmax(0, slope); /* more work on the device makes no task faster */
     return exp(fmax(0, middle + slope * (here - (sum[0] + sum[1]) / 2)));
 }
 
@@ -82,7 +82,7 @@ double surface_log_pd(const struct surface *s, const uint32_t *batches)
     return log(sum / (double)s->task_count);
 }
 
-/* The first pair that names a model has it at its reference batch size. */
+/* The first pair with a model has the model's reference batch size. */
 static uint32_t reference_batch(const struct replay_tables *tables, const char *model)
 {
     for (size_t i = 0; i < tables->pair_count; i++)
@@ -137,7 +137,7 @@ void surface_draw(const struct replay_tables *tables, size_t task_count, uint64_
         struct tuner_limits limits = measured_limits(tables, model);
         struct memory_model memory = {0};
         s->models[i] = model;
-        /* Memory binds nowhere here: a model that lets every measured batch size be offered. */
+        /* Memory is no limit here: the memory model accepts every measured batch size. */
         (void)memory_observe(&memory, limits.batch_max, 1);
         (void)tuner_task_make(reference_batch(tables, model), &limits, &memory, 0, &s->tasks[i]);
         s->noise_scales[i] = s->tasks[i].user_batch * noise_scale_min *

@@ -2,14 +2,14 @@
  * Mean PD over the joint batch sizes of tasks on one device, interpolated from the measured tables
  * (bench/replay_tables.h), with gradient noise scales drawn by seed:
  *
- * - a task's iteration time and SM activity alone: linear between its measured batch sizes, over
+ * - iteration time and SM activity of a task alone: linear between its measured batch sizes, over
  *   the logarithms of batch and time;
- * - how much a neighbour slows it: measured at two joint batch sizes of every pair; between and
- *   beyond them the logarithm is linear in the two tasks' summed SM activity;
- * - several neighbours: their slow-downs add up;
- * - φ / user's batch: log-uniform from 1 to 100. Trainings in the public tables of Pollux have 12
- *   and more nearly always; then the largest batch that is offered wins. Smaller ones put the
- *   optimum inside.
+ * - slowdown by a neighbour: measured at two joint batch sizes of every pair; at others its
+ *   logarithm is linear in the two tasks' summed SM activity;
+ * - several neighbours: their slowdowns add up;
+ * - φ / user's batch: log-uniform from 1 to 100. Trainings in the public tables of Pollux nearly
+ *   always have 12 and more, for which the largest batch size wins. Smaller values put the optimum
+ *   inside.
  */
 #pragma once
 #include "bench/replay_tables.h"
@@ -23,10 +23,10 @@ struct surface {
     struct tuner_task tasks[SURFACE_TASKS_MAX];
     const char *models[SURFACE_TASKS_MAX];
     double noise_scales[SURFACE_TASKS_MAX];
-    double log_pd_best; /* the least of all points */
+    double log_pd_best; /* least of all points */
 };
 
 void surface_draw(const struct replay_tables *tables, size_t task_count, uint64_t seed,
                   struct surface *ret_surface);
-/* Log of the mean PD, without noise. */
+/* Returns the log of the mean PD, without noise. */
 double surface_log_pd(const struct surface *s, const uint32_t *batches);

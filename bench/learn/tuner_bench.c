@@ -1,12 +1,11 @@
 /*
  * tuner_bench DATA TASKS FIRST_SEED SEEDS: searches on surfaces interpolated from the tables in
- * DATA, each measurement wrong by 5 %, beside a random search of the same surface.
+ * DATA, with 5 % noise on each measurement, beside a random search of the same surface.
  *
- * Prints the median round from which on, to the end of the search, the point that the tuner
- * would run at was within 3 % of the best one, without noise; and that in which the random
- * search had such a point for the first time, whether or not it left it again (1000000: in more
- * than half of them never). Of the tuner also the regret at its end, its rounds, and the CPU
- * time of a whole search.
+ * Prints the median round from which on the tuner's choice stayed within 3 % of the best point,
+ * without noise, and the median round in which the random search first had such a point, whether or
+ * not it left the point again (1000000: never in more than half of the searches). Prints for the
+ * tuner also the final regret, the number of rounds, and the CPU time of a whole search.
  */
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +70,7 @@ static void run_tuner(const struct surface *s, struct rng *r, struct outcome *re
     ret->cpu_ms = cpu_ms() - cpu - outside;
 }
 
-/* Points drawn without looking; it would run at the one that measured best. */
+/* Draws points at random; the choice is the point with the best measurement. */
 static void run_random(const struct surface *s, struct rng *r, struct outcome *ret)
 {
     double least = INFINITY;

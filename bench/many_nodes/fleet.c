@@ -16,7 +16,7 @@
 #include "wire/nodemsg.h"
 
 enum {
-    RUNNING_AFTER_MS = 10, /* what a start takes on a real node */
+    RUNNING_AFTER_MS = 10, /* time of a start on a real node */
     RECONNECT_MS = 200,
     FLEET_SEED = 1,
     ARENA_BYTES = 8 << 20,
@@ -36,7 +36,7 @@ struct fleet_node {
 };
 
 struct fleet_attempt {
-    struct list link; /* of its node */
+    struct list link; /* of the node */
     struct fleet_node *node;
     struct attempt_report report;
     int64_t run_ms;
@@ -49,9 +49,9 @@ struct fleet {
     struct rng rng;
     struct fleet_node *nodes;
     int32_t *round_trips_us;
-    struct node_info info;               /* what is the same for all is filled in once */
-    struct device_usage *device_usage;   /* scratch of a beat */
-    struct attempt_usage *attempt_usage; /* NODEMSG_ATTEMPTS_MAX of them */
+    struct node_info info;               /* members common to all nodes are set once */
+    struct device_usage *device_usage;   /* scratch space of a beat */
+    struct attempt_usage *attempt_usage; /* NODEMSG_ATTEMPTS_MAX entries */
 };
 
 static struct timeval from_us(int64_t us)
@@ -143,8 +143,8 @@ static void send_beat(struct fleet_node *n)
     write_message(n, &msg);
 }
 
-/* Counted from when the last one should have been: nodes that share no machine are not late
- * together, so that those which this process was late for must not beat together from then on. */
+/* The interval starts when the last beat was due. Real nodes share no machine and are not late
+ * together, so nodes that this process delayed must not beat in step afterwards. */
 static void beat_later(struct fleet_node *n, int64_t us)
 {
     int64_t now_us = clock_boot_us();
@@ -244,7 +244,7 @@ static void take_grant(struct fleet_node *n, const struct grant *grant)
     f->counts.grants++;
     a = attempt_new(n, grant->workload, grant->attempt);
     if (!a)
-        return; /* control will repeat it */
+        return; /* control repeats the message */
     a->run_ms = run_ms;
     report(a);
     const struct timeval tv = from_us(RUNNING_AFTER_MS * 1000);
@@ -270,7 +270,7 @@ static void take_settle(struct fleet_node *n, const struct nodemsg *msg)
     attempt_free(a);
 }
 
-/* ---- the connection ---- */
+/* ---- connection ---- */
 
 static void disconnect(struct fleet_node *n)
 {
@@ -310,7 +310,7 @@ static void take_beat(struct fleet_node *n, const struct nodemsg *msg)
             (int32_t)(clock_boot_us() - n->beat_sent_us);
 }
 
-/* Orders that an earlier one has overtaken are not obeyed, as on a real node. */
+/* Returns false for an order that a newer one has overtaken, as on a real node. */
 static bool is_current(struct fleet_node *n, const struct nodemsg *msg)
 {
     if (!n->welcomed || msg->session != n->session || msg->sequence <= n->sequence)
@@ -392,7 +392,7 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-/* Joins are spread over a little time. */
+/* Joins are spread over a short time. */
 static int node_init(struct fleet *f, size_t index)
 {
     struct fleet_node *n = &f->nodes[index];

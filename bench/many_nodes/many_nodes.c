@@ -1,20 +1,20 @@
 /*
- * many_nodes [OPTION VALUE]...: what many nodes and steady submits cost control.
+ * many_nodes [OPTION VALUE]...: the load on control of many nodes and steady submits.
  *
- *   --api PATH                      of control
- *   --node-socket PATH              nodes connect there, or by
+ *   --api PATH                      API socket of control
+ *   --node-socket PATH              nodes connect to this socket, or with
  *   --url URL --state DIR           TLS; control's state has the key for their certificates
- *   --control PID                   whose processor time and memory are measured
- *   --nodes N --devices D           of each node
+ *   --control PID                   process whose CPU time and memory are measured
+ *   --nodes N --devices D           number of nodes, and of devices on each
  *   --running R                     attempts that run all the time, besides the measured ones
- *   --submits-per-s S --task-ms T   the measured ones
- *   --seconds M --submits-least L   for how long, and how many at least, however slow the
- *                                   machine is
+ *   --submits-per-s S --task-ms T   rate and run time of the measured ones
+ *   --seconds M --submits-least L   time of the measurement, and least number of submits,
+ *                                   however slow the machine is
  *
- * A grant's latency is the time from sending a submit's request to its grant's arrival at the node:
- * it has parsing, deciding, the durable commit and the way to the node in it. Prints name=value
- * pairs. Exits with 1 if a workload was refused, never granted or never settled. Grants are
- * repeated and connections lost only where the machine stands still for seconds; both are counted.
+ * A grant's latency is the time from sending a submit's request to the grant's arrival at the node,
+ * including parsing, the decision, the durable commit and the transport to the node. Prints
+ * name=value pairs. Exits with 1 if a workload was refused, never granted or never settled. Grants
+ * are repeated and connections lost only if the machine stalls for seconds; both are counted.
  */
 #include <dirent.h>
 #include <event2/bufferevent.h>
@@ -60,7 +60,7 @@ struct bench {
     size_t sample_count, filled, granted, settled, refused;
 };
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static struct bufferevent *connect_node(void *arg, struct event_base *base, size_t node)
 {
@@ -68,7 +68,7 @@ static struct bufferevent *connect_node(void *arg, struct event_base *base, size
     return way_connect(b->way, base, node);
 }
 
-/* Measured workloads are called m0, m1, …; the others run all the time. */
+/* Measured workloads are named m0, m1, …; the others run all the time. */
 static int64_t on_granted(void *arg, const struct grant *grant)
 {
     struct bench *b = arg;
@@ -123,7 +123,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what, (void)arg;
 }
 
-/* ---- the course ---- */
+/* ---- course ---- */
 
 static bool all_joined(const struct bench *b)
 {
@@ -153,7 +153,7 @@ static bool never(const struct bench *b)
     return false;
 }
 
-/* Runs the loop until the condition holds or the time is over; whether it holds. */
+/* Runs the loop until the condition holds or the time is over; returns the condition. */
 static bool run_until(struct bench *b, bool (*condition)(const struct bench *), int64_t seconds)
 {
     int64_t end_us = clock_boot_us() + seconds * 1000000;
@@ -177,7 +177,8 @@ static int fill(struct bench *b)
     return run_until(b, all_filled, FILL_S) && b->refused == 0 ? 0 : -1;
 }
 
-/* Over all threads, in ns: the clock's ticks miss what runs for less than one. */
+/* Returns the CPU time of all threads in ns; a clock in ticks misses threads that run for less than
+ * a tick. */
 static int64_t control_cpu_ns(const struct bench *b)
 {
     char path[300];
@@ -213,7 +214,7 @@ static long control_resident_kb(const struct bench *b)
     return kb;
 }
 
-/* ---- the result ---- */
+/* ---- result ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -289,7 +290,7 @@ static int measure(struct bench *b)
     return settled && b->refused == 0 ? 0 : -1;
 }
 
-/* ---- set-up ---- */
+/* ---- setup ---- */
 
 static void read_options(int argc, char **argv, struct bench *b)
 {
@@ -360,7 +361,7 @@ static int prepare(struct bench *b)
     b->submits = submits_new(b->base, b->api, on_answered, b);
     b->submit_timer = event_new(b->base, -1, EV_PERSIST, on_submit, b);
     b->wake = event_new(b->base, -1, EV_PERSIST, on_wake, b);
-    /* So that the loop looks at its conditions when nothing else happens. */
+    /* The loop checks its conditions at least this often. */
     const struct timeval tick = {.tv_usec = 50000};
     return b->fleet && b->submits && b->submit_timer && b->wake ? event_add(b->wake, &tick) : -1;
 }

@@ -23,11 +23,11 @@
 enum { CERTIFICATE_LIFE_MS = 24 * 3600 * 1000 };
 
 struct way {
-    struct sockaddr_un unix_address; /* if there are no contexts */
+    struct sockaddr_un unix_address; /* without contexts */
     struct address address;
     struct addrinfo *resolved;
     size_t nodes;
-    struct tls_context **contexts; /* by node; owned */
+    struct tls_context **contexts; /* indexed by node; owned */
 };
 
 void way_node_name(size_t node, char *name, size_t size)

@@ -1,7 +1,7 @@
 /*
- * How the fleet's nodes reach control: by its unix socket, or over TLS, each with a certificate
- * of its own. Those are issued here, with the key of control's authority, since joining is not
- * what is measured.
+ * Connections of the fleet's nodes to control: over its unix socket, or over TLS with a certificate
+ * for each node. The certificates are issued here with the key of control's authority, because
+ * joining is not measured.
  */
 #pragma once
 #include <stddef.h>
@@ -13,14 +13,13 @@ struct event_base;
 struct way;
 
 int way_new_unix(struct error *e, const char *path, struct way **ret);
-/* url: https://ADDRESS:PORT, the address as numbers. state: control's state directory. Certificates for
- * nodes 0 … nodes - 1. */
+/* url: https://ADDRESS:PORT with a numeric address. state: control's state directory. Issues
+ * certificates for nodes 0 … nodes - 1. */
 int way_new_tls(struct error *e, const char *url, const char *state, size_t nodes,
                 struct way **ret);
 void way_free(struct way *w);
 
-/* The name of node number `node`: what its certificate says. */
+/* Writes the name of node number `node`, as in its certificate. */
 void way_node_name(size_t node, char *name, size_t size);
-/* A stream that is connecting; BEV_EVENT_CONNECTED says that it is there. NULL: none can
- * be made. */
+/* Returns a stream that connects; BEV_EVENT_CONNECTED follows. Returns NULL on failure. */
 struct bufferevent *way_connect(struct way *w, struct event_base *base, size_t node);
