@@ -1,6 +1,7 @@
-"""PyTorch with a queue of 20 ms kernels as deep as the driver takes. --light: one now and then, and nothing waits.
+"""PyTorch with a queue of 20 ms kernels as deep as the driver allows.
 
---exit-after S: ends by itself after so many seconds, its queue as it is.
+--light: short kernels with pauses, and no queue.
+--exit-after S: exits after S seconds and leaves its queue as it is.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import torch
 
 
 def cycles_of(ms):
-    """How long to sleep on the device, by its own clock."""
+    """Returns the clock cycles of the device that take this time."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda._sleep(1000)
     start.record()
@@ -34,7 +35,7 @@ def main():
         torch.cuda._sleep(cycles)
         data.add_(1)
         if options.light:
-            if torch.isnan(data.sum()).item():  # waits, and would see what another did to its memory
+            if torch.isnan(data.sum()).item():  # waits, and detects damage to its memory
                 sys.exit(1)
             time.sleep(0.02)
         if options.exit_after and time.monotonic() - started > options.exit_after:

@@ -1,8 +1,10 @@
-"""draw_frontier.py RESULT PICTURE.svg: what a service and a task beside it keep, as a picture.
+"""draw_frontier.py RESULT PICTURE.svg: draws how much speed a service and a task keep beside each
+other.
 
-RESULT is what `protection.sh --merge` wrote. Every point is one way to share the device: to the left the service
-answers as fast as alone, to the top the task runs as fast as alone. Drawn are gpumux's windows, with MPS and without,
-among all the modes that were measured in the same setting before (measure_frontier.MODES).
+RESULT is a file from `protection.sh --merge`. Every point is one way to share the device: on the
+left the service is as fast as alone, at the top the task is as fast as alone. The picture shows
+gpumux's windows, with and without MPS, among all modes that were measured before in the same
+setting (measure_frontier.MODES).
 """
 
 import json
@@ -19,7 +21,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 936, 52, 366
 RATIO_MIN, RATIO_MAX = 0.94, 6.4  # p99 / alone, on a logarithmic axis
 FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 DARK, PALE, GRID, OURS, TURNS = "#1a1a1a", "#6f6f6f", "#e4e4e4", "#0b61a4", "#c2571a"
-# Where a label would lie on another: dx, dy and anchor. All others stand to the right of their point.
+# Labels that would overlap others: dx, dy and anchor. All others are to the right of their point.
 PLACES = {"MPS, priority": (0, -10, "middle"), "HAMi-core, 50 %": (-9, 4, "end"), "XSched, 4": (9, 10, "start"),
           "MPS, priority and 50 %": (-9, 10, "end")}
 
@@ -60,7 +62,8 @@ def others():
 
 
 def ours(points, color, title, is_above):
-    """Windows from short to long, joined, with their labels above or below; the title behind the last."""
+    """Draws the windows from short to long, joined, with labels above or below and a title at the
+    last."""
     windows = sorted((int(re.search(r"window (\d+) us", name).group(1)), ratio, kept) for name, ratio, kept, _ in points
                      if "no window" not in name)
     places = [at(ratio, kept) for _, ratio, kept in windows]

@@ -1,15 +1,17 @@
-"""What the measurements of protection on a GPU share.
+"""Common code of the measurements of protection on a GPU.
 
-A part (class Part) is one JSON file, written anew after each point, so that one that is cut off keeps what it
-has. A Node is `gpumux up` in a fresh directory, an Agent is tests/shim/registrar.c, which gives processes their
-limits without a node. Whatever is started ends with the program. Nothing here changes a setting of the card.
+A part (class Part) is one JSON file, rewritten after each point, so that an interrupted part keeps
+its points. A Node is `gpumux up` in a fresh directory; an Agent is tests/shim/registrar.c, which
+gives processes their limits without a node. All processes end with the program. No setting of the
+card is changed.
 
-The environment says where things are; bench/gpu/lab.sh and the scripts that source it set it:
+The environment tells the program what to use; bench/gpu/lab.sh and scripts that source it set it:
   GPUMUX_ROOT    the unpacked bundle
   GPUMUX_TREE    the source tree
-  GPUMUX_OUT     where results go
-  GPUMUX_WORK    a short, empty folder for everything else; who has it in its environment or arguments is ended
-  GPUMUX_LIMIT   seconds that the part may take
+  GPUMUX_OUT     folder for results
+  GPUMUX_WORK    a short, empty folder for everything else; every process with this path in its
+                 environment or arguments is ended
+  GPUMUX_LIMIT   time limit of the part in seconds
   GPUMUX_EMULATE 1: rehearse on an emulated device
 """
 
@@ -49,14 +51,14 @@ def say(text):
 
 
 def left_s():
-    """Seconds until the part must have ended."""
+    """Returns the seconds left until the time limit."""
     return LIMIT_S - (time.monotonic() - STARTED)
 
 
 # ---- results ----
 
 def without_paths(value):
-    """No folder of the machine belongs into a result: of a path only the last part is kept."""
+    """Shortens every path to its last part, because a result must name no folder of the machine."""
     if isinstance(value, str):
         return re.sub(r"(?<![\w.])(?:/[\w.@+-]+){2,}/?",
                       lambda m: m.group().rstrip("/").rpartition("/")[2], value)
@@ -76,12 +78,12 @@ def output_of(*command, timeout=20):
 
 
 class Part:
-    """The result of one part: facts, points, bars, and what was not tried."""
+    """The result of one part: facts, points, bars, and untested items."""
 
     def __init__(self, name, what, test=None):
         run = os.environ.get("GPUMUX_RUN", "1")
         self.path = OUT / f"protection-{name}{'' if run == '1' else '-' + run}.json"
-        self.is_test = test is not None  # what must hold on an emulated device too
+        self.is_test = test is not None  # bars that must also hold on an emulated device
         gpu = output_of("nvidia-smi", "--query-gpu=name,driver_version,memory.total",
                         "--format=csv,noheader") if not EMULATED else ""
         self.content = {
@@ -102,7 +104,7 @@ class Part:
         new.replace(self.path)
 
     def fail(self, kind, problem, trace):
-        """An exception that nobody expected is part of the result."""
+        """Records an unexpected exception in the result."""
         self.content["failure"] = f"{kind.__name__}: {problem}"
         self.write()
         sys.__excepthook__(kind, problem, trace)
@@ -113,7 +115,10 @@ class Part:
         say("point " + ", ".join(f"{k}={v}" for k, v in point.items() if not isinstance(v, (dict, list))))
 
     def bar(self, what, limit, measured, held, **more):
-        """What must hold, what was measured. `held` None: not decided. A later one of that name takes its place."""
+        """Records a bar, its limit and the measurement, in place of an earlier bar of that name.
+
+        `held` None: undecided.
+        """
         bars = [bar for bar in self.content["bars"] if bar["bar"] != what]
         bars.append({"bar": what, "limit": limit, "measured": measured, "held": held, **more})
         self.content["bars"] = bars
@@ -125,7 +130,7 @@ class Part:
         self.write()
 
     def end(self):
-        """Prints the bars; the program's exit status."""
+        """Prints the bars. Returns the program's exit status."""
         self.content["complete"] = True
         self.write()
         for bar in self.content["bars"]:
@@ -144,7 +149,7 @@ def median(values):
 
 
 def median_interval(values):
-    """The 95 % interval of the median by order statistics, which supposes no distribution."""
+    """Returns the 95 % interval of the median by order statistics, for any distribution."""
     values = sorted(values)
     n = len(values)
     rank = 0
@@ -160,7 +165,7 @@ def median_interval(values):
 # ---- processes ----
 
 class Stopwatch:
-    """Waits for a process's end by its pidfd, which nobody can take for another's."""
+    """Waits for the end of a process by its pidfd, which cannot refer to another process."""
 
     def __init__(self, pid):
         self.pid, self.fd = pid, os.pidfd_open(pid)
@@ -170,7 +175,7 @@ class Stopwatch:
             signal.pidfd_send_signal(self.fd, number)
 
     def wait(self, seconds):
-        """Whether it has ended by then."""
+        """Returns whether the process ended in time."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
@@ -187,7 +192,7 @@ def is_alive(pid):
 
 
 def wait_until(what, check, seconds):
-    """Raises TimeoutError with `what`. Returns what the check returned."""
+    """Returns the first true result of check. Raises TimeoutError with `what`."""
     end = time.monotonic() + min(seconds, max(1, left_s()))
     while True:
         with contextlib.suppress(OSError, http.client.HTTPException, LookupError, TypeError, ValueError):
@@ -200,7 +205,7 @@ def wait_until(what, check, seconds):
 
 
 def plain_environment(**more):
-    """For a process that is no workload of a node."""
+    """Returns the environment of a process outside of a node."""
     environment = {k: v for k, v in os.environ.items()
                    if not k.startswith(("GPUMUX_", "CUDA_MPS_")) and k != "LD_PRELOAD"}
     environment |= {"PYTHONUNBUFFERED": "1", "PROTECTION_WORK": str(WORK)}
@@ -210,12 +215,15 @@ def plain_environment(**more):
     return environment | more
 
 
-children = []  # of subprocess.Popen, in the order of their starts
+children = []  # subprocess.Popen objects, in the order of their starts
 
 
 def same_cores(count):
-    """Cores that are always the same, one of each pair that shares one: which one a process happens to get makes its
-    calls a fifth faster or slower. None if there are fewer."""
+    """Returns the same cores every time, one of each pair of hyper-threads; None if there are
+    fewer.
+
+    The core of a process changes the time of its calls by a fifth.
+    """
     cores, taken = [], set()
     for core in sorted(os.sched_getaffinity(0), reverse=True):
         with contextlib.suppress(OSError), open(f"/sys/devices/system/cpu/cpu{core}/topology/core_id") as core_id, \
@@ -228,7 +236,7 @@ def same_cores(count):
 
 
 def on_same_cores(count, command):
-    """The command, on these."""
+    """Returns the command, restricted to these cores."""
     cores = same_cores(count)
     if not cores or not shutil.which("taskset"):
         return command
@@ -236,7 +244,7 @@ def on_same_cores(count, command):
 
 
 def start(command, **options):
-    """A process in a session of its own, which ends with the program."""
+    """Starts a process in its own session; it ends with the program."""
     child = subprocess.Popen(command, start_new_session=True, **options)
     children.append(child)
     return child
@@ -253,7 +261,7 @@ def end(child, seconds=10):
 
 
 class Talker:
-    """A program that is asked a line and answers with a line, within a time."""
+    """A program that answers each line with a line, within a time limit."""
 
     def __init__(self, command, environment, log):
         self.log = open(log, "ab")
@@ -287,7 +295,7 @@ class Talker:
 
 
 def ancestors():
-    """This process and those that called it: they know of the folder, and stay."""
+    """Returns this process and its ancestors, which carry the folder's path and must survive."""
     found, pid = set(), os.getpid()
     while pid > 1:
         found.add(pid)
@@ -296,7 +304,7 @@ def ancestors():
 
 
 def carriers():
-    """Processes that have our folder in their environment or arguments: all are ours."""
+    """Returns processes with the folder's path in their environment or arguments: all are ours."""
     found, mark, spared = [], str(WORK).encode(), ancestors()
     for process in Path("/proc").glob("[0-9]*"):
         if int(process.name) in spared:
@@ -308,7 +316,7 @@ def carriers():
 
 
 def sweep():
-    """Ends everything that was started here, MPS daemons too, and removes the folder."""
+    """Ends all started processes, including MPS daemons, and removes the folder."""
     for node in list(nodes):
         with contextlib.suppress(Exception):
             node.close()
@@ -328,15 +336,15 @@ def sweep():
 nodes = []
 if __name__ != "__main__":
     atexit.register(sweep)
-# The limit's end comes as SIGTERM: what there is is written already; the rest is to clean up.
+# SIGTERM marks the end of the limit: results are already written, so only the cleanup is left.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
 signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
 
 
-# ---- programs that are built here ----
+# ---- building programs ----
 
 def build_c(*sources):
-    """An executable of C sources of the tree, named as the first."""
+    """Builds C sources of the tree. Returns an executable named after the first."""
     target = WORK / Path(sources[0]).stem
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{TREE / 'src'}", *[str(TREE / s) for s in sources],
                     "-ldl", "-lpthread", "-o", str(target)], check=True, timeout=60)
@@ -351,7 +359,7 @@ def find_nvcc():
 
 
 def build_cuda(source, *options, name=None):
-    """An executable of a .cu file; with PTX alone, which every device of today takes."""
+    """Builds a .cu file with PTX only, which all current devices accept. Returns the executable."""
     target = WORK / (name or Path(source).stem)
     nvcc = find_nvcc()
     if not nvcc:
@@ -370,7 +378,7 @@ def mps_control():
 
 @contextlib.contextmanager
 def mps():
-    """An MPS daemon of its own; yields the variables of its clients."""
+    """Runs an MPS daemon; yields the variables for its clients."""
     folder = WORK / "mps"
     folder.mkdir(exist_ok=True)
     variables = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
@@ -384,7 +392,7 @@ def mps():
 
 
 class Agent:
-    """A registrar: whoever has variables() in its environment gets its limits."""
+    """A registrar, which gives limits to processes with variables() in their environment."""
 
     built = None
 
@@ -402,7 +410,7 @@ class Agent:
         return {"GPUMUX_REGISTER": self.socket, "GPUMUX_MARK": mark, "LD_PRELOAD": SHIM}
 
     def counters(self):
-        """Of every process that came, ended or not."""
+        """Returns the counters of all registered processes, including ended ones."""
         self.child.stdin.write("show\n")
         self.child.stdin.flush()
         found = []
@@ -429,7 +437,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Node:
-    """`gpumux up` with settings; workloads are submitted by its own command line."""
+    """`gpumux up` with settings; workloads are submitted by the command line."""
 
     def __init__(self, *settings):
         self.directory = Path(tempfile.mkdtemp(prefix="n", dir=WORK))
@@ -478,7 +486,7 @@ class Node:
         return done.stdout
 
     def submit(self, *words):
-        """submit("--quota", "2g", "--", COMMAND...); its number."""
+        """submit("--quota", "2g", "--", COMMAND...) returns the workload's id."""
         return int(self.command("submit", "-q", "--directory", str(self.directory), *words))
 
     def show(self, number):
@@ -524,7 +532,7 @@ PID_THEN = 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec "$@"'
 
 
 class Workload:
-    """One that says its process's number in a file, so that it can be signalled and watched from outside."""
+    """A workload that writes its pid to a file, for signals and a watch from outside."""
 
     def __init__(self, node, options, command):
         self.node = node
@@ -537,4 +545,4 @@ class Workload:
 
 
 if __name__ == "__main__":
-    sweep()  # after a part that could not do so itself
+    sweep()  # after a part that was killed before its cleanup

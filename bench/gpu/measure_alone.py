@@ -1,8 +1,8 @@
-"""What a service alone pays for its surroundings: natively and with the shim, without MPS and with it.
+"""Cost of the surroundings for a service alone: natively and with the shim, without and with MPS.
 
-Services of the same kind and the same kernels, of which one answers requests and the others rest, in turns. A frontier
-compares a service beside a task with one that is alone in the same surroundings; this says what the surroundings are
-worth.
+Services of the same kind with the same kernels answer requests in turns, while the others pause. A
+frontier compares a service beside a task with a service alone in the same surroundings; this part
+measures the cost of the surroundings themselves.
 """
 
 import json
@@ -15,7 +15,7 @@ READY_S, ROUND_S = 120, 60
 
 
 def start_services(variables):
-    """They say nothing before their first answer: one request is the sign that all are ready."""
+    """Starts the services; each is ready once it has answered a first request."""
     command = [sys.executable, str(lab.TREE / "bench/gpu/serve.py"), "--rounds", "--same-kernels"]
     services = {name: lab.Talker(command, lab.plain_environment(**own), lab.WORK / f"{name.replace(' ', '-')}.err")
                 for name, own in variables.items()}

@@ -1,8 +1,10 @@
-"""The price of single calls: native, under a quota, alone under gpumux, and with gate and window armed, alternating.
+"""Cost of single calls: native, under a quota, alone under gpumux, and with gate and window armed.
 
-All processes live at once and are asked in turns, some 15 ms each, all on the same cores: what a core of a shared
-machine is worth changes from second to second by more than what is measured here, and then it changes for all of them.
-SETS times anew, so that nothing rests on one process's luck with its memory. A bar is on the median of a pair's ratio.
+All processes live at the same time on the same cores and are measured in turns of some 15 ms. On a
+shared machine, the speed of a core changes from second to second by more than the costs measured
+here, and this way it changes for all processes. SETS times all processes are restarted, so that the
+result does not depend on the memory layout of one process. A bar applies to the median of a pair's
+ratio.
 """
 
 import contextlib
@@ -28,12 +30,12 @@ class Program:
     """calls.cu in an environment."""
 
     def __init__(self, program, environment, log):
-        # Two cores for all of them, as programs have them: the keeper, a thread of the shim, is not to be measured as a
-        # load on the thread that launches.
+        # Two cores for all of them, like a real program: the keeper, a thread of the shim, must not
+        # load the core of the launching thread.
         self.talker = None if lab.EMULATED else lab.Talker(lab.on_same_cores(2, [program]), environment, log)
 
     def measure(self):
-        if not self.talker:  # where kernels do not run: the arithmetic of this file is what is tried
+        if not self.talker:  # no kernels run: only this file's arithmetic is tested
             return {"launch_ns": 3500.0, "cold_launch_ns": 6000.0, "malloc_ns": 70000.0, "malloc_async_ns": 1000.0}
         return json.loads(self.talker.ask("", 60))
 
@@ -57,7 +59,7 @@ def measure_setting(part, program, setting, mps_variables):
               "alone": lab.Agent(f"{len(mps_variables)}o", quota_bytes=64 * lab.GIB, window_us=20000),
               "armed": lab.Agent(f"{len(mps_variables)}a", quota_bytes=64 * lab.GIB, window_us=250,
                                  gate_us=20000)}
-    # A service that is there and idle: the gate has something to look at.
+    # A present but idle service, so that the gate has a service to watch.
     service = lab.start([lab.BURN, "--service", "--rate", "0.01", "--kernel-ms", "0.01"],
                         env=lab.plain_environment(**mps_variables, **agents["armed"].variables("service")),
                         stdout=subprocess.DEVNULL)

@@ -1,11 +1,11 @@
-"""Tasks that end in every way while their queue is deep, and what becomes of their neighbours.
+"""Tasks that end in every way while their queue is deep, and the effect on their neighbours.
 
-measure_endings.py burn KIND...   200 of each kind, many at a time, with gpumux-burn: half of them beside tasks, half
-                                  beside services as well
+measure_endings.py burn KIND...   200 of each kind, many at a time, with gpumux-burn: half of them
+                                  beside tasks, half beside services as well
 measure_endings.py torch KIND...  5 of each kind, all at a time, with PyTorch
 
-Kinds: SIGTERM, SIGINT, SIGHUP, SIGKILL, cancel, oom (the kernel's out-of-memory killer), exit (its own, with its
-queue as deep as ever).
+Kinds: SIGTERM, SIGINT, SIGHUP, SIGKILL, cancel, oom (the kernel's out-of-memory killer), exit (by
+itself, with a deep queue).
 """
 
 import argparse
@@ -25,7 +25,7 @@ GRACEFUL = {"SIGTERM", "SIGINT", "SIGHUP", "cancel", "exit"}
 LIMIT_MS = 2000
 COUNT = {"burn": 200, "torch": 5}
 VICTIMS = {"burn": 12, "torch": 5}  # at a time
-DEEP = {"burn": 4, "torch": 40}  # launches after which its queue is full, and it has begun to be held
+DEEP = {"burn": 4, "torch": 40}  # launches that fill the queue, so that launches are held
 DEEP_S_MAX = {"burn": 20, "torch": 60}
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -33,7 +33,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 # ---- the kernel's out-of-memory killer ----
 
 class MemoryGroup:
-    """A cgroup for the node in which the memory of each attempt has a limit; None where there is none to be had."""
+    """A cgroup for the node that limits the memory of each attempt. make() returns None without
+    one."""
 
     @staticmethod
     def make():
@@ -53,7 +54,7 @@ class MemoryGroup:
             return None
 
     def cover(self):
-        """Once the node is up: whether its attempts get limits of their own."""
+        """To be called when the node is up. Returns whether attempts get their own limits."""
         try:
             for node in self.path.glob("gpumux-*"):
                 (node / "cgroup.subtree_control").write_text("+memory")
@@ -62,7 +63,7 @@ class MemoryGroup:
             return False
 
     def kill(self, pid):
-        """Whether the kernel was made to end it."""
+        """Returns whether the kernel killed the process."""
         attempt = self.path
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             if line.startswith("0::"):
@@ -73,8 +74,8 @@ class MemoryGroup:
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
         used = int((attempt / "memory.current").read_text())
         for part in (2, 4, 16):
-            # The group goes with its last process, and what it counted with it: that nobody else ends the process is
-            # what tells that the kernel did.
+            # The cgroup disappears with its last process, and its counters with it. No other party
+            # ends the process, so its end shows that the kernel did.
             with contextlib.suppress(OSError):
                 limit.write_text(str(used // part))
             end_s = time.monotonic() + 0.5
@@ -104,7 +105,7 @@ class MemoryGroup:
 # ---- neighbours ----
 
 class Neighbours:
-    """Workloads that must go on through it all. One is lost when its process has gone."""
+    """Workloads that must run on. A workload is lost when its process has gone."""
 
     def __init__(self, node, program):
         self.node, self.program, self.members, self.losses = node, program, {}, 0
@@ -121,14 +122,14 @@ class Neighbours:
         self.members[member.id] = (member, member.pid(), self.node.wait_state(member.id, "running")["attempt"])
 
     def settle(self, seconds=60):
-        """All run and have launched something; their processes are noted anew."""
+        """Waits until all run and have launched kernels; records their processes again."""
         for number, (member, _, _) in list(self.members.items()):
             lab.wait_until(f"neighbour {number} works",
                            lambda n=number: self.node.counters(n).get("launches_kernel", 0) > 3, seconds)
             self.members[number] = (member, member.pid(), self.node.show(number)["attempt"])
 
     def count_lost(self):
-        """How many are no longer what they were; what they were is then forgotten."""
+        """Returns the workloads that were lost, and records the present processes."""
         lost = []
         for number, (_, pid, attempt) in self.members.items():
             now = self.node.show(number)
@@ -150,13 +151,13 @@ def victim_command(program, kind):
     if program == "torch":
         return [sys.executable, str(lab.TREE / "bench/gpu/deep_queue.py"),
                 *(["--exit-after", "2"] if kind == "exit" else ["--light"] if kind == "neighbour" else [])]
-    rate = "20" if kind == "neighbour" else "2000"  # 50 can be answered in a second: the queue only grows
+    rate = "20" if kind == "neighbour" else "2000"  # the device completes 50 a second, so the queue grows
     return [lab.BURN, "--service", "--rate", rate, "--kernel-ms", "20", "--sm", "5", "--memory", "64m",
             *(["--requests", "30", "--leave-queue"] if kind == "exit" else [])]
 
 
 class Endings:
-    """Ends victims of one kind, several at a time, and keeps what it saw."""
+    """Ends victims of one kind, several at a time, and records the results."""
 
     def __init__(self, node, program, kind, group):
         self.node, self.program, self.kind, self.group = node, program, kind, group
@@ -168,7 +169,7 @@ class Endings:
         return self.node.counters(number).get("launches_kernel", 0) >= DEEP["burn" if lab.EMULATED else self.program]
 
     def since_last_word_ms(self, victim):
-        """One that ends by itself prints a line just before."""
+        """Returns the time since the last line, which a victim prints just before its exit."""
         now = time.time()
         line = self.node.command("logs", "--stdout", "-t", str(victim.id)).splitlines()[-1]
         said = datetime.datetime.fromisoformat(line.split()[0][:26].rstrip("Z") + "+00:00").timestamp()
@@ -183,7 +184,7 @@ class Endings:
             if self.kind != "exit":
                 raise
             with self.lock:
-                self.ended += 1  # before anybody could look
+                self.ended += 1  # ended before its pid was read
             return
         try:
             if self.kind != "exit":
@@ -210,7 +211,7 @@ class Endings:
                 self.times_ms.append(spent_ms)
         finally:
             watch.close()
-            # One that was killed is tried again, and would be one more client of MPS, which takes 60 of them.
+            # A killed task would be retried and be one more client of MPS, which accepts 60.
             self.node.cancel(victim.id)
 
     def work(self):
@@ -221,7 +222,7 @@ class Endings:
                 self.left -= 1
             try:
                 self.end_one()
-            except Exception as problem:  # one that fails must not end the others
+            except Exception as problem:  # one failure must not end the others
                 with self.lock:
                     self.problems.append(str(problem)[:300])
 
@@ -253,7 +254,7 @@ def measure_kind(part, node, neighbours, program, kind, setting, count, group):
 
 def measure(part, program, kinds, count):
     group = MemoryGroup.make() if "oom" in kinds else None
-    # Who is lost through no fault of its own is a suspect all the same, and waits: not for long here.
+    # A workload lost without its own fault becomes a suspect and waits: here only briefly.
     node = lab.Node("fault_probation=1s", "backoff_min=2s", *([f"cgroup={group.path}"] if group else []))
     if group and not group.cover():
         part.untested("the kernel's out-of-memory killer", "the memory of attempts has no limits here")

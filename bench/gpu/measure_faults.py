@@ -1,5 +1,7 @@
-"""measure_faults.py fault: an illegal address of one task, and how soon the others are back.
-measure_faults.py monitor: memory in use crosses a device's hard limit, and how soon a task has been stopped.
+"""measure_faults.py fault: an illegal address in one task, and the time until the others run again.
+
+measure_faults.py monitor: memory in use crosses a device's hard limit, and the time until the task
+has stopped.
 """
 
 import contextlib
@@ -16,13 +18,13 @@ SERVICE_S_MAX, STOPPED_MS_MAX, ROUNDS, CROSSINGS = 10, 500, 3, 10
 # ---- an illegal address ----
 
 def guilty_command():
-    if lab.EMULATED:  # where nothing faults by itself: see provoke()
+    if lab.EMULATED:  # nothing faults by itself: see provoke()
         return [lab.BURN, "--step-ms", "5", "--sm", "20"]
     return [lab.build_cuda("bench/gpu/illegal.cu"), "1500"]
 
 
 def provoke(node, guilty, seconds=60):
-    """Waits until it faults, and returns when that was."""
+    """Waits for the fault. Returns its time."""
     if not lab.EMULATED:
         def said():
             lines = [line for line in node.logs(guilty.id).splitlines() if line.startswith("faulting at ")]
@@ -41,7 +43,7 @@ def provoke(node, guilty, seconds=60):
 
 
 def keep_faulting(node, guilty, at_attempt):
-    """On an emulated device each attempt is made to fault; a real one does by itself."""
+    """Makes each attempt fault on an emulated device; on a real one the program does."""
     if lab.EMULATED:
         with contextlib.suppress(TimeoutError, OSError):
             node.wait_state(guilty.id, "running", seconds=5)
@@ -50,7 +52,8 @@ def keep_faulting(node, guilty, at_attempt):
 
 
 def measure_fault(part, number):
-    """One node, one service, one innocent task, one guilty: from the fault until all is as it should be."""
+    """Measures one node with a service, an innocent task and a guilty one, from fault to
+    recovery."""
     node = lab.Node("fault_probation=4s")
     service = lab.Workload(node, ["--kind", "service", "--quota", "4g", "--ready", "client"],
                            [lab.BURN, "--service", "--rate", "100", "--kernel-ms", "1", "--sm", "20"])
@@ -120,7 +123,7 @@ def fault():
 # ---- the monitor ----
 
 class Memory:
-    """Of device 0, by NVML, whatever gpumux says."""
+    """The memory of device 0 by NVML, independent of gpumux."""
 
     class Info(ctypes.Structure):
         _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
@@ -143,7 +146,7 @@ class Memory:
 
 
 def cross(part, node, memory, hard_bytes, number):
-    """A task that takes more than the limit leaves; milliseconds from its memory to its end."""
+    """Evicts a task that exceeds the limit. Returns the ms from its allocation to its end."""
     victim = lab.Workload(node, ["--quota", "60g"], [lab.BURN, "--step-ms", "5", "--sm", "20", "--memory", "30g"])
     end_s = time.monotonic() + 30
     while (used := memory.read().used) <= hard_bytes:
@@ -173,7 +176,7 @@ def monitor():
     node = lab.Node(f"monitor_memory_hard={hard}", f"monitor_memory_soft={hard}", "monitor_hold_min=200ms",
                     "monitor_hold_max=200ms")
     memory = Memory(node)
-    # A service keeps the device and its MPS daemon in use: what is measured is the limit, not a start.
+    # A service keeps the device and its MPS daemon in use, so that no start is measured.
     service = lab.Workload(node, ["--kind", "service", "--quota", "4g"],
                            [lab.BURN, "--service", "--rate", "50", "--kernel-ms", "1", "--sm", "10"])
     node.wait_state(service.id, "running")

@@ -1,6 +1,7 @@
-"""measure_frontier.py --name NAME VARIABLE=VALUE...: frontier.sh with these variables, and its bars.
+"""measure_frontier.py --name NAME VARIABLE=VALUE...: frontier.sh with these variables, and its
+bars.
 
-Of points that frontier.sh measured several times the median counts.
+The median counts for points that frontier.sh measured several times.
 """
 
 import argparse
@@ -12,19 +13,19 @@ import time
 
 import lab
 
-# p99 / alone and the speed that the task kept, of every mode of sharing that was measured in this setting before.
+# p99 / alone and the task's remaining speed, of every mode measured in this setting before.
 MODES = {"time slices": (4.5, 0.80), "HAMi-core, 50 %": (4.3, 0.76), "HAMi-core, 25 %": (4.3, 0.49),
          "XSched, 16": (2.2, 0.78), "XSched, 4": (1.6, 0.68), "MPS": (5.8, 0.95), "MPS, 80 %": (2.5, 0.83),
          "MPS, 50 %": (1.6, 0.72), "MPS, 25 %": (1.4, 0.41), "MPS, 10 %": (1.2, 0.18),
          "MPS, priority": (2.6, 0.94), "MPS, priority and 50 %": (1.4, 0.70)}
-FROM_CALLER = ("WINDOWS", "ROUNDS", "EXTRA", "SETTLE_S", "ALONE_S", "LINGER", "GATE", "SHARE")  # frontier.sh's, too
+FROM_CALLER = ("WINDOWS", "ROUNDS", "EXTRA", "SETTLE_S", "ALONE_S", "LINGER", "GATE", "SHARE")  # of frontier.sh
 BARS_MPS = ((1.25, 0.80), (1.15, 0.70))
 AIM = (1.10, 0.85)
 BARS_TURNS = ((1.6, 0.75),)
 
 
 def summarize(lines):
-    """(name, p99 / alone, kept) of every point beside the task; alone by its own median."""
+    """Returns (name, p99 / alone, kept) of every point with the task; alone is a median as well."""
     alone = [p["service"]["p99_ms"] for p in lines if "service" in p and "task_kept" not in p]
     beside = {}
     for p in lines:
@@ -38,7 +39,7 @@ def summarize(lines):
 
 
 def best_of(points, ratio, kept):
-    """The point that is nearest to what is asked for, in words."""
+    """Describes the point closest to the targets."""
     name, r, k, _ = min(points, key=lambda p: max(p[1] / ratio - 1, 0) + max(1 - p[2] / kept, 0))
     return f"{name}: p99 {r:.2f}x alone, task {k:.1%}"
 

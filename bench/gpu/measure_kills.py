@@ -1,8 +1,8 @@
-"""What a killed client of MPS does to its neighbours, by what it left on the device; no shim.
+"""Effect of a killed client of MPS on its neighbours, by its outstanding work; no shim.
 
-Victims keep so many kernels of so long a time outstanding and are killed one after the other, beside one process that
-works now and then. "files held": this program has the files of /dev/nvidia* that the victim has open open as well, and
-closes them 0.3 s after the kill, as gpumux's agent does.
+Victims keep a number of kernels outstanding and are killed one after the other, beside one process
+with short kernels. "files held": this program also holds the open files of /dev/nvidia* of the
+victim, and closes them 0.3 s after the kill, like gpumux's agent.
 """
 
 import contextlib
@@ -32,12 +32,12 @@ while True:
 VARIANTS = ((1, 20, False), (3, 20, False), (10, 2, False), (100, 0.2, False), (1, 2, False),
             (1, 20, True), (3, 20, True))
 VICTIMS = 4
-PIDFD_GETFD = 438  # x86-64 and all newer
+PIDFD_GETFD = 438  # x86-64 and all newer architectures
 HELD_S = 0.3
 
 
 def hold_files(pid):
-    """Descriptors of this process for the device's files that the other has open."""
+    """Returns descriptors of this process for the device files that the other process has open."""
     libc = ctypes.CDLL(None, use_errno=True)
     pid_fd, held = os.pidfd_open(pid), []
     for fd in os.listdir(f"/proc/{pid}/fd"):

@@ -1,7 +1,8 @@
 """The rate loop without MPS: a task's own GPU time against its granted share.
 
-Measured in three ways: gpumux-burn counts its kernels, each of which takes a known time; a ResNet-50 training's
-speed beside its speed without a limit; and the GPU time by the shim's own account. The bar is on the first two.
+Three measurements: the kernels of gpumux-burn, each of known length; the speed of a ResNet-50
+training relative to its speed without a limit; and the GPU time by the shim's own account. The bar
+applies to the first two.
 """
 
 import contextlib
@@ -18,13 +19,13 @@ POINTS_MAX = 5
 
 
 def account(node, number):
-    """GPU time by the shim's account, and when."""
+    """Returns the time, the GPU time by the shim's account, and all counters."""
     counters = node.counters(number)
     return time.monotonic(), counters.get("gpu_time_kernel_ns", 0) + counters.get("gpu_time_graph_ns", 0), counters
 
 
 def measure_burn(part, node, target):
-    """Kernels of 4 ms that fill the device; how many of them were done is its own GPU time."""
+    """Runs kernels of 4 ms that fill the device; the number completed gives the GPU time."""
     listing = node.directory / "kernels.csv"
     listing.write_text("workload,duration_us,block_us,sm_permille,dram_permille\n" + "rate,4000,0,1000,0\n" * 5)
     number = node.submit("--quota", "8g", "--share-max", str(target), "--", lab.BURN, "--kernel-list", str(listing),
@@ -44,7 +45,7 @@ def measure_burn(part, node, target):
 
 
 def steps_of(node, number):
-    """The last line of progress, which comes once a second: when, and how many steps."""
+    """Returns time and step count of the last line of progress, printed once a second."""
     lines = node.command("logs", "--stdout", "-t", str(number)).splitlines()
     for line in reversed(lines):
         found = re.match(r"(\S+) .*?step=(\d+) ", line)

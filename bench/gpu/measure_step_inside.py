@@ -1,5 +1,9 @@
-"""What the shim takes of a training step, by its own account: a build of it that reads the processor's counter around what it
-does with a launch. That does not depend on what the host is worth, and is a little too much: to count costs, too."""
+"""The shim's part of a training step, by its own account.
+
+A build of the shim reads the processor's cycle counter around its work on each launch. The result
+does not depend on the speed of the host, and is slightly too large, because the counting itself
+takes time.
+"""
 
 import json
 import sys
@@ -7,12 +11,12 @@ import sys
 import lab
 import measure_steps
 
-TICKS = lab.TREE / "build/release/lib/libgpumux-cuda-ticks.so"  # carried along with the bundle
+TICKS = lab.TREE / "build/release/lib/libgpumux-cuda-ticks.so"  # shipped beside the bundle
 STEPS = 100
 
 
 def held_ms(agent):
-    """For which launches waited until the device had done enough of those before."""
+    """Returns the time for which launches waited until the device had completed earlier ones."""
     return sum(process["held_window_ns"] for process in agent.counters() if not process["ended"]) / 1e6
 
 

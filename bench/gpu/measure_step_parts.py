@@ -1,6 +1,9 @@
-"""Whose part of a training step's price is whose: the step under `gpumux run` with less and less of what that gives a
-task, down to MPS alone, beside the native one. All processes are there from the beginning and take turns, as in
-measure_steps.py; each turn's time is compared with the native one's of the same round."""
+"""The parts of the cost of a training step.
+
+The step runs under `gpumux run` with fewer and fewer of the variables that gpumux sets for a task,
+down to MPS alone, beside a native step. All processes live at the same time and take turns, as in
+measure_steps.py; each turn's time is compared with that of the native step in the same round.
+"""
 
 import json
 import sys
@@ -8,7 +11,7 @@ import sys
 import lab
 import measure_steps
 
-# By what the program is begun without, of its environment.
+# Variables of gpumux that each variant goes without.
 VARIANTS = {
     "gpumux": (),
     "gpumux, at the usual priority": ("CUDA_MPS_CLIENT_PRIORITY",),
@@ -41,7 +44,7 @@ def measure_model(part, node, model):
         talker.ask(f"steps {measure_steps.SETTLE_STEPS}", 60)
     names, taken = list(talkers), {name: [] for name in talkers}
     for i in range(rounds):
-        first = i % len(names)  # nobody always follows the same one at the same place
+        first = i % len(names)  # no process always follows the same one
         for name in names[first:] + names[:first]:
             taken[name].append(json.loads(talkers[name].ask(f"steps {steps}", 60))["ms"])
     part.point(model=model, steps_of_a_turn=steps,

@@ -1,11 +1,13 @@
-"""A training step alone: native, under gpumux with all that it does, and with gate and window armed, alternating.
+"""A training step alone: native, under gpumux, and with gate and window armed, alternating.
 
-All processes of a generation are there from its beginning and take turns; those that wait use nothing of the device.
-Each thread's core is the same in all of them (steps.py): what a core of a shared machine is worth differs by more than what
-is measured here, from core to core and from second to second. So the turns of a model that waits for its host are short
-and many, and the two of a pair follow each other. A generation's processes may be a little faster or slower than
-another's for reasons of their own, so there are several. They begin at the same time and disturb each other; what
-is known of their kernels since then is found again before anything counts. Python hashes alike in all of them.
+All processes of a generation live at the same time and take turns; waiting processes do not use the
+device. A thread has the same core in all processes (steps.py), because on a shared machine the
+speed of a core differs between cores and from second to second by more than the cost measured here.
+For the same reason a model that waits for its host has many short turns, and the two of a pair
+follow each other. Processes of one generation may be slightly faster or slower for reasons of their
+own, so there are several generations. The processes of a generation start at the same time and
+disturb each other, so they measure their kernels again before anything counts. Python's hash seed
+is the same in all of them.
 """
 
 import json
@@ -15,12 +17,12 @@ import sys
 import lab
 
 GENERATIONS, SETTLE_STEPS = 4, 40
-# Batch, rounds, steps of a turn.
+# Batch size, rounds, steps of a turn.
 MODELS = {"resnet50": (128, 16, 4), "bert": (32, 160, 1)}
 VARIANTS = ("native", "gpumux", "armed")
 ARMED_EVERY = 8  # rounds
 LIMIT = 1.01
-ALIKE = {"PYTHONHASHSEED": "0"}  # of the environment
+ALIKE = {"PYTHONHASHSEED": "0"}  # environment of all processes
 
 
 def command_of(model, batch):
@@ -49,7 +51,7 @@ def report(part, ratios, host_ratios):
         part.bar(f"{model} training step, alone, {what}", f"<= {LIMIT}x native" if is_bar else "for information",
                  f"{ratio:.4f}x ({low:.4f} to {high:.4f})", ratio <= LIMIT if is_bar else None, ratio=ratio,
                  interval95=[low, high], pairs=len(values),
-                 host_ratio=lab.median(host_ratios[model, variant]))  # processor time of all threads
+                 host_ratio=lab.median(host_ratios[model, variant]))  # CPU time of all threads
 
 
 def report_counters(part, node, agent):
@@ -61,7 +63,7 @@ def report_counters(part, node, agent):
 
 
 def measure_round(talkers, model, steps, variants, ratios, host_ratios):
-    """A turn of each; the answers by variant."""
+    """Runs a turn of each variant. Returns the answers by variant."""
     answers = {v: json.loads(talkers[model, v].ask(f"steps {steps}", 60)) for v in variants}
     for variant in set(variants) - {"native"}:
         for key, collected in (("ms", ratios), ("host_ms", host_ratios)):

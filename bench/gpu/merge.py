@@ -1,5 +1,7 @@
-"""merge.py FILE JSON...: one result of the parts' results; prints its bars. A part that says by what it was superseded, which
-somebody wrote into its file, keeps its bars to itself."""
+"""merge.py FILE JSON...: merges the results of parts into one file, and prints the bars.
+
+A part with a "superseded" entry, which is added by hand, keeps its bars to itself.
+"""
 
 import json
 import subprocess
@@ -23,7 +25,7 @@ def read(path):
 
 
 class Bars:
-    """Takes the bars of several runs in the place of a part."""
+    """Collects the bars of several runs of a part."""
 
     def __init__(self):
         self.found = []
@@ -33,7 +35,8 @@ class Bars:
 
 
 def bars_of(parts):
-    """Of each part's runs together where their medians count; else of each run."""
+    """Judges the runs of a frontier together, because their medians count, and other runs one by
+    one."""
     runs = {}
     for part in parts:
         if "superseded" in part:

@@ -1,4 +1,4 @@
-"""The networks that the GPU benchmarks train and serve, in plain PyTorch: nothing to download."""
+"""The networks that the GPU benchmarks train and serve, in plain PyTorch without downloads."""
 
 import torch
 from torch import nn
@@ -64,7 +64,7 @@ class Lstm(nn.Module):
 
 
 def example(name, batch, device, dtype=torch.float32):
-    """A network and a batch of random input for it."""
+    """Returns a network and a batch of random input for it."""
     if name == "resnet50":
         images = torch.randn(batch, 3, 224, 224, device=device, dtype=dtype)
         return (resnet50().to(device, dtype).to(memory_format=torch.channels_last),

@@ -1,11 +1,11 @@
 """An inference service of the benchmarks: ResNet-50, fp16, batch 8, one CUDA graph a request.
 
-Requests are due at the times of a Poisson process; latency counts from the due time, so a late
-start is not forgiven. The first --warm requests of a round are not measured. Prints one JSON object
-a round: requests, percentiles in milliseconds, and the worst requests with the second they were due,
-by which one long stall can be told from many slow requests.
+Requests are due at the times of a Poisson process; latency counts from the due time, so it includes
+a late start. The first --warm requests of a round are not measured. Prints one JSON object a round:
+requests, percentiles in milliseconds, and the worst requests with their due times in seconds, which
+distinguish one long stall from many slow requests.
 
-With --rounds it reads `REQUESTS RATE` from standard input, a line a round, until its end.
+With --rounds, reads lines `REQUESTS RATE` from standard input, one for each round.
 """
 
 import argparse

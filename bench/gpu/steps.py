@@ -1,4 +1,4 @@
-"""A training task that makes as many steps as it is told to, and says how long they took.
+"""A training task that runs a requested number of steps and reports their time.
 
 Reads `steps N` lines from standard input and answers each with one JSON object. An uncounted step
 precedes them, in which the device changes from another process's work to this one's. `--fake` needs
@@ -38,7 +38,8 @@ def make_step(model, batch):
 
 
 def pin(cores):
-    """The thread that calls, PyTorch's others and gpumux's have a core each, the same in every process."""
+    """Gives the launching thread, PyTorch's others and gpumux's one core each, the same
+    everywhere."""
     for thread in map(int, os.listdir("/proc/self/task")):
         with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/comm") as name:
             role = 0 if thread == os.getpid() else 2 if name.read().startswith("gpumux") else 1

@@ -1,8 +1,8 @@
 """A training task of the benchmarks: eager PyTorch on the default stream.
 
-Writes one line a window of --window seconds to standard output: `t SECONDS samples/s N`, with t on
-CLOCK_MONOTONIC, so that a reader can cut out the time in which something else ran beside it. While
-the file --pause is there it does nothing, from the end of a window on, and says `paused` once.
+Prints one line for each window of --window seconds: `t START END samples/s N`, on CLOCK_MONOTONIC,
+so that a reader can select the time in which another program ran. While the file --pause exists,
+the task pauses after the present window and prints `paused` once.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main():
             for _ in range(4):
                 step()
             steps += 4
-            # As a loop that logs its loss does: the host is never far ahead of the device.
+            # Like a loop that logs its loss, so the host is never far ahead of the device.
             torch.cuda.current_stream().synchronize()
         spent = time.monotonic() - start
         print(f"t {start:.3f} {start + spent:.3f} samples/s {steps * batch / spent:.1f}",

@@ -1,4 +1,4 @@
-"""The Gaussian process beside scikit-learn's: the same posterior, the same hyper-parameters, sooner."""
+"""The Gaussian process beside scikit-learn's: same posterior, same hyper-parameters, less time."""
 import numpy as np
 import scipy.optimize
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -40,7 +40,7 @@ def compare(dimensions, seed):
     kernel = (ConstantKernel(1.0, bounds[0]) * Matern(np.ones(dimensions), bounds[1:-1], nu=2.5)
               + WhiteKernel(0.01, bounds[-1]))
 
-    # As scikit-learn does with n_restarts_optimizer, but from these starts.
+    # Like scikit-learn with n_restarts_optimizer, but from the given starts.
     def from_starts(value, initial, bounds):
         found = [scipy.optimize.minimize(value, np.log(s), method="L-BFGS-B", jac=True, bounds=bounds) for s in starts]
         best = min(found, key=lambda f: f.fun)

@@ -1,4 +1,5 @@
-"""The memory fit, each measured size left out in turn, beside scipy's non-negative least squares."""
+"""The memory fit with each measured size left out in turn, beside scipy's non-negative least
+squares."""
 import csv
 import os
 

@@ -17,7 +17,7 @@ import rows
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
-# What was chosen and tuned was so on seeds 100 to 119; the bars are for 0 to 19.
+# Choices and tuning used seeds 100 to 119; the bars are for seeds 0 to 19.
 first_seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
 folder = tempfile.TemporaryDirectory()
 Ours = collections.namedtuple("Ours", "mape median both train_ms both_ms predict_us sources")

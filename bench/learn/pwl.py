@@ -14,7 +14,7 @@ def latency(share, knee, level, left, right):
 
 
 def share_of(curve, level):
-    """The least share from 10 to 100 with this latency, by looking."""
+    """Returns the least share from 10 to 100 with this latency, by enumeration."""
     fine = np.linspace(10, 100, 901)
     good = np.flatnonzero(latency(fine, *curve) <= level)
     return fine[good[0]] if len(good) else 100

@@ -1,4 +1,4 @@
-"""What the benches of the learners share: rows of the result, and programs of the build."""
+"""Common code of the learners' benches: rows of the result, and programs of the build."""
 import json
 import os
 import subprocess
@@ -10,13 +10,13 @@ TOOLS = os.path.join(os.environ.get("GPUMUX_BUILD", "build/release"), "bench", "
 
 
 def row(what, bar, measured, met, **raw):
-    """Prints one row; met is None for a figure that has no bar."""
+    """Prints one row; met is None for a figure without a bar."""
     verdict = "-" if met is None else "pass" if met else "MISSED"
     print(json.dumps({"what": what, "bar": bar, "measured": measured, "verdict": verdict, "raw": raw}), flush=True)
 
 
 def tool(name, *args, given=""):
-    """The output of a program of bench/learn."""
+    """Returns the output of a program of bench/learn."""
     done = subprocess.run([os.path.join(TOOLS, name), *map(str, args)], input=given, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{name} failed: {done.stderr}")
@@ -24,12 +24,13 @@ def tool(name, *args, given=""):
 
 
 def values(line):
-    """{"a": 1.0, "b": 2.0} from "a=1 b=2"."""
+    """Parses "a=1 b=2" into {"a": 1.0, "b": 2.0}."""
     return {key: float(value) for key, value in (part.split("=") for part in line.split())}
 
 
 def least_ms(times, call):
-    """What the call returns, and the least CPU time of so many: all here run on one core, which others may share."""
+    """Returns the call's result, and the least CPU time of several calls, as others may use the
+    core."""
     least = None
     for _ in range(times):
         begin = time.process_time()

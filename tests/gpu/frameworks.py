@@ -1,7 +1,8 @@
-"""Unmodified programs of every framework, each natively and under gpumux, on a real GPU. Run by protection.sh.
+"""Unmodified programs of every framework, natively and under gpumux, on a real GPU.
 
-Each must compute the same, see its quota as the device's memory, get its framework's own error when it asks for
-more, go on after that, and be counted right. What cannot be tried here is reported as untested.
+protection.sh runs this program. Each case must compute the same result under gpumux, see its quota
+as the device's memory, get its framework's own error for a request beyond the quota, continue after
+the error, and be counted right. Cases that cannot run here are reported as untested.
 """
 
 import argparse
@@ -31,9 +32,9 @@ class Case:
     name: str
     command: list
     environment: dict = dataclasses.field(default_factory=dict)
-    native: dict = dataclasses.field(default_factory=dict)  # variables of the native run alone
+    native: dict = dataclasses.field(default_factory=dict)  # variables of the native run only
     has_kernels: bool = True
-    untested: str = ""  # why, if nothing can be run
+    untested: str = ""  # reason, if the case cannot run
 
 
 def python(program, *arguments):
@@ -61,7 +62,7 @@ def plain_cases():
         build("CUDA, nvcc, static runtime", lambda: lab.build_cuda(source, "-cudart", "static", name="plain-static")),
         build("CUDA, nvcc, shared runtime", lambda: lab.build_cuda(source, "-cudart", "shared", name="plain-shared"))]
     nvcc = lab.find_nvcc()
-    if nvcc:  # where the shared runtime lies, for machines on which the loader does not know
+    if nvcc:  # the folder of the shared runtime, which the loader may not know
         folder = str(Path(nvcc).resolve().parents[1] / "lib64")
         cases[2].environment["LD_LIBRARY_PATH"] = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     old = sorted(Path(os.environ.get("CUDART11", TREE / "dist/cudart11")).rglob("libcudart.so.11*"))
@@ -93,7 +94,7 @@ def all_cases():
 # ---- one run ----
 
 def answer_of(done):
-    """What the program said at its end; or why it did not."""
+    """Returns the final JSON of a program, or the reason why there is none."""
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode == 77:
         return {"skipped": lines[-1] if lines else "no reason given"}
@@ -114,7 +115,7 @@ def run_limited(command, environment):
 
 
 def common(case, scratch):
-    """Caches of compiled kernels are each run's own: what one run finds must not help another."""
+    """Returns common variables. Each run has its own caches of compiled kernels."""
     return {**case.environment, "PROBE_BYTES": str(PROBE_BYTES), "TRITON_CACHE_DIR": f"{scratch}/triton",
             "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "CUPY_CACHE_DIR": f"{scratch}/cupy"}
 
@@ -126,7 +127,7 @@ def run_native(case, number):
 
 
 def run_protected(node, case, number):
-    """Under `gpumux run`, and what the node counted meanwhile: the last of each number that it showed."""
+    """Runs the case under `gpumux run`. Returns its answer and the last counters of the node."""
     name, scratch = f"case-{number}", node.directory / f"c{number}"
     scratch.mkdir()
     command = [lab.GPUMUX, "run", "--quiet", "--name", name, "--quota", "6g", "--directory", str(scratch),
@@ -151,14 +152,14 @@ def run_protected(node, case, number):
     return answer, seen
 
 
-# ---- what must be true ----
+# ---- verdicts ----
 
 def is_near(a, b):
     return len(a) == len(b) and all(abs(x - y) <= 1e-3 * max(1, abs(x), abs(y)) for x, y in zip(a, b))
 
 
 def faults_of(case, native, answer, seen):
-    """What is wrong, in words; empty: nothing."""
+    """Returns descriptions of all faults."""
     if "failed" in answer:
         return [f"it fails: {answer['failed']}"]
     wrong = []

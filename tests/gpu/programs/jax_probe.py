@@ -1,4 +1,5 @@
-"""JAX. See probe.py. Its allocator takes a part of the memory that it sees, and refuses what goes beyond."""
+"""JAX. See probe.py. Its allocator takes a part of the visible memory and refuses requests
+beyond."""
 
 import probe
 
@@ -6,7 +7,7 @@ try:
     import jax
     import jax.numpy as jnp
     device = jax.devices("gpu")[0]
-except Exception as problem:  # it raises many kinds
+except Exception as problem:  # JAX raises many kinds of errors
     probe.skip(f"JAX cannot use the device: {str(problem).splitlines()[0]}")
 
 

@@ -39,7 +39,7 @@ def compute():
 
 
 def take(count):
-    """A model that makes so many bytes on the device and gives back one number."""
+    """Runs a model that makes this many bytes on the device and returns one number."""
     info = helper.make_tensor_value_info
     made = session([helper.make_node("ConstantOfShape", ["shape"], ["ones"]),
                     helper.make_node("ReduceMax", ["ones"], ["top"], keepdims=0)],
@@ -48,7 +48,7 @@ def take(count):
 
 
 def total_bytes():
-    """ONNX Runtime has no call for it; what the driver says in this process is what it would see."""
+    """Returns the driver's answer in this process; ONNX Runtime has no call for it."""
     total = ctypes.c_size_t()
     ctypes.CDLL("libcuda.so.1").cuDeviceTotalMem_v2(ctypes.byref(total), 0)
     return total.value

@@ -1,12 +1,12 @@
-"""What each program of this folder says at its end: one line, a JSON object.
+"""The result of each program of this folder: its last line, a JSON object.
 
-  result       numbers that it computed on the device
-  again        the same numbers, computed once more after memory was refused
-  total_bytes  the device's memory as its framework sees it
-  oom          the framework's own error for PROBE_BYTES more, null if it got them
-  limited_by   who refused: "driver", or "framework" where its own allocator knew better
+  result       numbers computed on the device
+  again        the same numbers, computed again after memory was refused
+  total_bytes  the device's memory as the framework sees it
+  oom          the framework's own error for PROBE_BYTES more; null if it got them
+  limited_by   source of the refusal: "driver", or "framework" if its own allocator refused
 
-It exits with 77, after a line that says why, when the framework cannot use the device at all.
+A program exits with 77, after a line with the reason, if the framework cannot use the device.
 """
 
 import json
@@ -23,12 +23,12 @@ def skip(why):
 
 
 def run(compute, total_bytes, take, limited_by="driver"):
-    """take(bytes) takes and gives back so much memory, or raises what its framework does."""
+    """Runs a probe. take(bytes) allocates and frees memory, or raises the framework's error."""
     result = compute()
     oom = None
     try:
         take(BYTES)
-    except Exception as problem:  # whichever it is, it is told
+    except Exception as problem:  # any error is reported
         text = str(problem).strip().splitlines()[0][:160] if str(problem).strip() else ""
         oom = f"{type(problem).__module__}.{type(problem).__qualname__}: {text}"
     print(json.dumps({"result": result, "again": compute(), "total_bytes": total_bytes(), "oom": oom,

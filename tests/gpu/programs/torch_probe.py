@@ -86,7 +86,7 @@ def workers():
 
 
 def two():
-    """A second process of the same workload holds a part of its memory: the sum counts."""
+    """A second process of the same workload holds memory too: the sum counts."""
     result = train()
     if os.environ.get("PROBE_CHILD"):
         return result
@@ -105,7 +105,7 @@ def two():
 
 
 def child_of_shared(queue, back):
-    torch.ones(1, device="cuda").sum().item()  # its context and the kernel are there before it looks
+    torch.ones(1, device="cuda").sum().item()  # creates the context and loads the kernel first
     before = torch.cuda.mem_get_info()[0]
     tensor = queue.get(timeout=60)
     back.put((tensor.sum().item(), before, *torch.cuda.mem_get_info()))
@@ -113,7 +113,7 @@ def child_of_shared(queue, back):
 
 
 def shared():
-    """A tensor that another process gets by CUDA's own sharing is not counted twice."""
+    """A tensor shared with another process through CUDA is counted once."""
     import torch.multiprocessing as processes
     context = processes.get_context("spawn")
     queue, back = context.Queue(), context.Queue()
