@@ -22,13 +22,14 @@ RATIO_MIN, RATIO_MAX = 0.94, 6.4  # p99 / alone, on a logarithmic axis
 FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 DARK, PALE, GRID, OURS, TURNS = "#1a1a1a", "#6f6f6f", "#e4e4e4", "#0b61a4", "#c2571a"
 # Labels that would overlap others: dx, dy and anchor. All others are to the right of their point.
-PLACES = {"MPS, priority": (0, -10, "middle"), "HAMi-core, 50 %": (-9, 4, "end"), "XSched, 4": (9, 10, "start"),
-          "MPS, priority and 50 %": (-9, 10, "end")}
+PLACES = {"MPS, priority": (0, -10, "middle"), "HAMi-core, 50 %": (-9, 4, "end"),
+          "XSched, 4": (9, 10, "start"), "MPS, priority and 50 %": (-9, 10, "end")}
 
 
 def at(ratio, kept):
     span = math.log(RATIO_MAX / RATIO_MIN)
-    return (LEFT + (RIGHT - LEFT) * math.log(ratio / RATIO_MIN) / span, BOTTOM - (BOTTOM - TOP) * kept)
+    return (LEFT + (RIGHT - LEFT) * math.log(ratio / RATIO_MIN) / span,
+            BOTTOM - (BOTTOM - TOP) * kept)
 
 
 def text(x, y, words, **attributes):
@@ -46,7 +47,8 @@ def axes():
         _, y = at(1, percent / 100)
         lines += [f'<line x1="{LEFT}" y1="{y:.1f}" x2="{RIGHT}" y2="{y:.1f}" stroke="{GRID}"/>',
                   text(LEFT - 8, y + 4, str(percent), text_anchor="end", font_size=11)]
-    return [*lines, text((LEFT + RIGHT) / 2, BOTTOM + 40, "service: 99th percentile of latency, times that of the service alone",
+    return [*lines, text((LEFT + RIGHT) / 2, BOTTOM + 40,
+                         "service: 99th percentile of latency, times that of the service alone",
                          text_anchor="middle", fill=PALE),
             text(LEFT - 34, TOP - 14, "task: speed kept (%)", fill=PALE)]
 
@@ -64,14 +66,16 @@ def others():
 def ours(points, color, title, is_above):
     """Draws the windows from short to long, joined, with labels above or below and a title at the
     last."""
-    windows = sorted((int(re.search(r"window (\d+) us", name).group(1)), ratio, kept) for name, ratio, kept, _ in points
-                     if "no window" not in name)
+    windows = sorted((int(re.search(r"window (\d+) us", name).group(1)), ratio, kept)
+                     for name, ratio, kept, _ in points if "no window" not in name)
     places = [at(ratio, kept) for _, ratio, kept in windows]
-    lines = [f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}" fill="none" stroke="{color}" '
-             f'stroke-width="2"/>']
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    lines = [f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>']
     for (window, _, _), (x, y) in zip(windows, places):
-        lines += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{color}" stroke="#fff" stroke-width="1.5"/>',
-                  text(x, y + (-11 if is_above else 19), f"{window} µs", text_anchor="middle", font_size=10, fill=color)]
+        lines += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{color}" stroke="#fff" '
+                  f'stroke-width="1.5"/>',
+                  text(x, y + (-11 if is_above else 19), f"{window} µs", text_anchor="middle",
+                       font_size=10, fill=color)]
     x, y = places[-1]
     return [*lines, text(x + 13, y + 4, title, font_weight="bold", fill=color)]
 
@@ -85,13 +89,15 @@ def main():
              *ours(summarize(lines_of["frontier"])[1], OURS, "gpumux", True),
              *ours(summarize(lines_of["frontier-turns"])[1], TURNS, "gpumux without MPS", False)]
     title = "A service beside a training task on one GPU"
-    about = "Each point is a way to share: the service's p99 latency over alone, and the part of its speed that the task keeps."
+    about = ("Each point is a way to share: the service's p99 latency over alone, and the part of "
+             "its speed that the task keeps.")
     Path(sys.argv[2]).write_text("\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
-        f'aria-labelledby="frontier-title frontier-desc" font-family="{FONT}" font-size="12" fill="{DARK}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" role="img" aria-labelledby="frontier-title frontier-desc" '
+        f'font-family="{FONT}" font-size="12" fill="{DARK}">',
         f'<title id="frontier-title">{title}</title>', f'<desc id="frontier-desc">{about}</desc>',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>', text(LEFT - 34, 20, title, font_weight="bold", font_size=14),
-        *drawn, "</svg>"]) + "\n")
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        text(LEFT - 34, 20, title, font_weight="bold", font_size=14), *drawn, "</svg>"]) + "\n")
 
 
 if __name__ == "__main__":

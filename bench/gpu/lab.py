@@ -87,12 +87,13 @@ class Part:
         gpu = output_of("nvidia-smi", "--query-gpu=name,driver_version,memory.total",
                         "--format=csv,noheader") if not EMULATED else ""
         self.content = {
-            "part": name, "run": int(run), "what": what, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "part": name, "run": int(run), "what": what,
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "gpu": gpu or "emulated", "machine": f"{os.uname().sysname} {os.uname().release}, "
                                                 f"{os.cpu_count()} cores",
             "gpumux": output_of(GPUMUX, "version").splitlines()[:1],
-            "command": test or f"bench/gpu/protection.sh --part {name}", "complete": False, "seconds": 0,
-            "bars": [], "points": [], "untested": []}
+            "command": test or f"bench/gpu/protection.sh --part {name}", "complete": False,
+            "seconds": 0, "bars": [], "points": [], "untested": []}
         self.write()
         sys.excepthook = self.fail
 
@@ -112,7 +113,8 @@ class Part:
     def point(self, **point):
         self.content["points"].append(point)
         self.write()
-        say("point " + ", ".join(f"{k}={v}" for k, v in point.items() if not isinstance(v, (dict, list))))
+        say("point " + ", ".join(f"{k}={v}" for k, v in point.items()
+                                 if not isinstance(v, (dict, list))))
 
     def bar(self, what, limit, measured, held, **more):
         """Records a bar, its limit and the measurement, in place of an earlier bar of that name.
@@ -135,7 +137,8 @@ class Part:
         self.write()
         for bar in self.content["bars"]:
             held = {True: "yes", False: "NO", None: "?"}[bar["held"]]
-            print(f"bar: {bar['bar']}: {bar['limit']}; measured {bar['measured']}; held {held}", flush=True)
+            print(f"bar: {bar['bar']}: {bar['limit']}; measured {bar['measured']}; held {held}",
+                  flush=True)
         for item in self.content["untested"]:
             print(f"untested: {item['what']}: {item['why']}", flush=True)
         is_missed = any(bar["held"] is False for bar in self.content["bars"])
@@ -195,7 +198,8 @@ def wait_until(what, check, seconds):
     """Returns the first true result of check. Raises TimeoutError with `what`."""
     end = time.monotonic() + min(seconds, max(1, left_s()))
     while True:
-        with contextlib.suppress(OSError, http.client.HTTPException, LookupError, TypeError, ValueError):
+        with contextlib.suppress(OSError, http.client.HTTPException, LookupError, TypeError,
+                                 ValueError):
             result = check()
             if result:
                 return result
@@ -226,8 +230,9 @@ def same_cores(count):
     """
     cores, taken = [], set()
     for core in sorted(os.sched_getaffinity(0), reverse=True):
-        with contextlib.suppress(OSError), open(f"/sys/devices/system/cpu/cpu{core}/topology/core_id") as core_id, \
-                open(f"/sys/devices/system/cpu/cpu{core}/topology/physical_package_id") as package:
+        topology = f"/sys/devices/system/cpu/cpu{core}/topology"
+        with contextlib.suppress(OSError), open(f"{topology}/core_id") as core_id, \
+                open(f"{topology}/physical_package_id") as package:
             place = (package.read(), core_id.read())
             if place not in taken:
                 taken.add(place)
@@ -310,7 +315,7 @@ def carriers():
         if int(process.name) in spared:
             continue
         with contextlib.suppress(OSError):
-            if mark in (process / "environ").read_bytes() or mark in (process / "cmdline").read_bytes():
+            if any(mark in (process / name).read_bytes() for name in ("environ", "cmdline")):
                 found.append(int(process.name))
     return found
 
@@ -346,8 +351,9 @@ signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
 def build_c(*sources):
     """Builds C sources of the tree. Returns an executable named after the first."""
     target = WORK / Path(sources[0]).stem
-    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{TREE / 'src'}", *[str(TREE / s) for s in sources],
-                    "-ldl", "-lpthread", "-o", str(target)], check=True, timeout=60)
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{TREE / 'src'}",
+                    *[str(TREE / s) for s in sources], "-ldl", "-lpthread", "-o", str(target)],
+                   check=True, timeout=60)
     return str(target)
 
 
@@ -364,8 +370,8 @@ def build_cuda(source, *options, name=None):
     nvcc = find_nvcc()
     if not nvcc:
         raise FileNotFoundError("nvcc is not installed")
-    subprocess.run([nvcc, "-O2", "-arch=compute_80", *options, str(TREE / source), "-o", str(target)],
-                   check=True, timeout=120)
+    subprocess.run([nvcc, "-O2", "-arch=compute_80", *options, str(TREE / source),
+                    "-o", str(target)], check=True, timeout=120)
     return str(target)
 
 
@@ -382,13 +388,14 @@ def mps():
     folder = WORK / "mps"
     folder.mkdir(exist_ok=True)
     variables = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
-    subprocess.run([mps_control(), "-d"], env=plain_environment(**variables), check=True, timeout=20)
+    subprocess.run([mps_control(), "-d"], env=plain_environment(**variables), check=True,
+                   timeout=20)
     try:
         yield variables
     finally:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run([mps_control()], input=b"quit\n", env=plain_environment(**variables), timeout=20,
-                           check=False, stdout=subprocess.DEVNULL)
+            subprocess.run([mps_control()], input=b"quit\n", env=plain_environment(**variables),
+                           timeout=20, check=False, stdout=subprocess.DEVNULL)
 
 
 class Agent:
@@ -444,15 +451,18 @@ class Node:
         self.state = self.directory / "s"
         self.socket = str(self.state / "api.sock")
         self.log = open(self.directory / "log", "wb")
-        options = [word for setting in ("allow_root=true", "policy=firstfit", "beat=100ms", "max_neighbours=64",
-                                        "backoff_min=20ms", *settings) for word in ("--set", setting)]
+        options = [word for setting in ("allow_root=true", "policy=firstfit", "beat=100ms",
+                                        "max_neighbours=64", "backoff_min=20ms", *settings)
+                   for word in ("--set", setting)]
         if EMULATED:
             options += ["--emulate", "1xH200"]
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMUX_", "CUDA_MPS"))}
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not k.startswith(("GPUMUX_", "CUDA_MPS"))}
         self.environment["GPUMUX_SOCKET"] = self.socket
         self.environment |= {"PYTHONUNBUFFERED": "1", "PROTECTION_WORK": str(WORK)}
-        self.child = start([GPUMUX, "up", "--state", str(self.state), *options], env=self.environment,
-                           stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+        self.child = start([GPUMUX, "up", "--state", str(self.state), *options],
+                           env=self.environment, stdin=subprocess.DEVNULL, stdout=self.log,
+                           stderr=subprocess.STDOUT)
         nodes.append(self)
         try:
             wait_until("the device is healthy", lambda: self.device()["state"] == "healthy", 60)
@@ -470,7 +480,8 @@ class Node:
             answer = connection.getresponse()
             text = answer.read()
             if answer.status >= 400:
-                raise ValueError(f"{method} {path}: {answer.status} {text.decode(errors='replace')}")
+                raise ValueError(
+                    f"{method} {path}: {answer.status} {text.decode(errors='replace')}")
             return json.loads(text) if text else None
         finally:
             connection.close()
@@ -479,8 +490,9 @@ class Node:
         return self.api("GET", "/v1/nodes")["nodes"][0]["devices"][0]
 
     def command(self, *arguments, timeout=30):
-        done = subprocess.run([GPUMUX, *arguments], env=self.environment, capture_output=True, text=True,
-                              timeout=timeout, check=False, stdin=subprocess.DEVNULL, cwd=self.directory)
+        done = subprocess.run([GPUMUX, *arguments], env=self.environment, capture_output=True,
+                              text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL,
+                              cwd=self.directory)
         if done.returncode != 0:
             raise OSError(f"gpumux {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
@@ -493,7 +505,8 @@ class Node:
         return self.api("GET", f"/v1/workloads/{number}")
 
     def counters(self, number):
-        return (((self.show(number).get("usage") or {}).get("protection") or {}).get("counters")) or {}
+        usage = self.show(number).get("usage") or {}
+        return (usage.get("protection") or {}).get("counters") or {}
 
     def wait_state(self, number, *states, seconds=60):
         def check():
@@ -504,12 +517,14 @@ class Node:
     def cancel(self, *numbers, grace=None):
         for number in numbers:
             with contextlib.suppress(ValueError):
-                self.api("POST", f"/v1/workloads/{number}/cancel", {"grace": grace} if grace else None)
+                self.api("POST", f"/v1/workloads/{number}/cancel",
+                         {"grace": grace} if grace else None)
 
     def cancel_all(self, seconds=15):
         def open_ones():
             states = "queued,placed,starting,running,stopping,suspended"
-            return [w["id"] for w in self.api("GET", f"/v1/workloads?limit=1000&state={states}")["workloads"]]
+            answer = self.api("GET", f"/v1/workloads?limit=1000&state={states}")
+            return [w["id"] for w in answer["workloads"]]
         self.cancel(*open_ones(), grace="1s")
         wait_until("all have ended", lambda: not open_ones(), seconds)
 
@@ -541,7 +556,8 @@ class Workload:
 
     def pid(self, seconds=60):
         return int(wait_until(f"workload {self.id} has a process",
-                              lambda: self.file.exists() and self.file.read_text().strip(), seconds))
+                              lambda: self.file.exists() and self.file.read_text().strip(),
+                              seconds))
 
 
 if __name__ == "__main__":

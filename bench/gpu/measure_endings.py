@@ -119,13 +119,15 @@ class Neighbours:
             options[3] = "8g"
             command = victim_command("torch", "neighbour")
         member = lab.Workload(self.node, options, command)
-        self.members[member.id] = (member, member.pid(), self.node.wait_state(member.id, "running")["attempt"])
+        self.members[member.id] = (member, member.pid(),
+                                   self.node.wait_state(member.id, "running")["attempt"])
 
     def settle(self, seconds=60):
         """Waits until all run and have launched kernels; records their processes again."""
         for number, (member, _, _) in list(self.members.items()):
             lab.wait_until(f"neighbour {number} works",
-                           lambda n=number: self.node.counters(n).get("launches_kernel", 0) > 3, seconds)
+                           lambda n=number: self.node.counters(n).get("launches_kernel", 0) > 3,
+                           seconds)
             self.members[number] = (member, member.pid(), self.node.show(number)["attempt"])
 
     def count_lost(self):
@@ -134,7 +136,8 @@ class Neighbours:
         for number, (_, pid, attempt) in self.members.items():
             now = self.node.show(number)
             if not lab.is_alive(pid) or now["attempt"] != attempt or now["state"] != "running":
-                lost.append({"workload": number, "kind": now["kind"], "state": now["state"], "text": now["text"],
+                lost.append({"workload": number, "kind": now["kind"], "state": now["state"],
+                             "text": now["text"],
                              "attempts": [a["text"] for a in now["attempts"]][-3:]})
         if lost:
             self.losses += len(lost)
@@ -149,11 +152,12 @@ def victim_command(program, kind):
     if program == "torch" and lab.EMULATED:
         program = "burn"
     if program == "torch":
-        return [sys.executable, str(lab.TREE / "bench/gpu/deep_queue.py"),
-                *(["--exit-after", "2"] if kind == "exit" else ["--light"] if kind == "neighbour" else [])]
-    rate = "20" if kind == "neighbour" else "2000"  # the device completes 50 a second, so the queue grows
-    return [lab.BURN, "--service", "--rate", rate, "--kernel-ms", "20", "--sm", "5", "--memory", "64m",
-            *(["--requests", "30", "--leave-queue"] if kind == "exit" else [])]
+        options = {"exit": ["--exit-after", "2"], "neighbour": ["--light"]}.get(kind, [])
+        return [sys.executable, str(lab.TREE / "bench/gpu/deep_queue.py"), *options]
+    # The device completes 50 a second, so the queue of a victim grows.
+    rate = "20" if kind == "neighbour" else "2000"
+    return [lab.BURN, "--service", "--rate", rate, "--kernel-ms", "20", "--sm", "5",
+            "--memory", "64m", *(["--requests", "30", "--leave-queue"] if kind == "exit" else [])]
 
 
 class Endings:
@@ -166,14 +170,15 @@ class Endings:
         self.left = self.ended = 0
 
     def is_deep(self, number):
-        return self.node.counters(number).get("launches_kernel", 0) >= DEEP["burn" if lab.EMULATED else self.program]
+        launches = self.node.counters(number).get("launches_kernel", 0)
+        return launches >= DEEP["burn" if lab.EMULATED else self.program]
 
     def since_last_word_ms(self, victim):
         """Returns the time since the last line, which a victim prints just before its exit."""
         now = time.time()
         line = self.node.command("logs", "--stdout", "-t", str(victim.id)).splitlines()[-1]
-        said = datetime.datetime.fromisoformat(line.split()[0][:26].rstrip("Z") + "+00:00").timestamp()
-        return max(0, now - said) * 1000
+        said = datetime.datetime.fromisoformat(line.split()[0][:26].rstrip("Z") + "+00:00")
+        return max(0, now - said.timestamp()) * 1000
 
     def end_one(self):
         victim = lab.Workload(self.node, ["--quota", "8g" if self.program == "torch" else "2g"],
@@ -205,7 +210,9 @@ class Endings:
                 watch.send(getattr(signal, self.kind))
             if not watch.wait(30):
                 raise TimeoutError(f"workload {victim.id} does not end")
-            spent_ms = self.since_last_word_ms(victim) if self.kind == "exit" else (time.monotonic() - begun) * 1000
+            spent_ms = (time.monotonic() - begun) * 1000
+            if self.kind == "exit":
+                spent_ms = self.since_last_word_ms(victim)
             with self.lock:
                 self.ended += 1
                 self.times_ms.append(spent_ms)
@@ -255,13 +262,17 @@ def measure_kind(part, node, neighbours, program, kind, setting, count, group):
 def measure(part, program, kinds, count):
     group = MemoryGroup.make() if "oom" in kinds else None
     # A workload lost without its own fault becomes a suspect and waits: here only briefly.
-    node = lab.Node("fault_probation=1s", "backoff_min=2s", *([f"cgroup={group.path}"] if group else []))
+    node = lab.Node("fault_probation=1s", "backoff_min=2s",
+                    *([f"cgroup={group.path}"] if group else []))
     if group and not group.cover():
-        part.untested("the kernel's out-of-memory killer", "the memory of attempts has no limits here")
+        part.untested("the kernel's out-of-memory killer",
+                      "the memory of attempts has no limits here")
     neighbours = Neighbours(node, program)
     for _ in range(2):
         neighbours.add("task")
-    settings = ["beside tasks", "beside services and tasks"] if program == "burn" else ["beside a service"]
+    settings = ["beside a service"]
+    if program == "burn":
+        settings = ["beside tasks", "beside services and tasks"]
     totals = {kind: [0, 0, [], 0] for kind in kinds}
     for i, setting in enumerate(settings):
         if i > 0 or program == "torch":
@@ -272,18 +283,20 @@ def measure(part, program, kinds, count):
             if lab.left_s() < 20:
                 part.untested(f"{kind}, {setting}", "the time was over")
                 continue
-            ended, lost, times, problems = measure_kind(part, node, neighbours, program, kind, setting,
-                                                        count // len(settings), group)
+            ended, lost, times, problems = measure_kind(part, node, neighbours, program, kind,
+                                                        setting, count // len(settings), group)
             total = totals[kind]
             total[0] += ended
             total[1] += lost
             total[2] += times
             total[3] += problems
-            part.bar(f"{program}: ended by {kind}, neighbours lost", f"0 of {count} times", f"{total[1]} in {total[0]}",
-                     total[1] == 0 and total[0] > 0 and total[3] == 0, endings=total[0], problems=total[3])
+            part.bar(f"{program}: ended by {kind}, neighbours lost", f"0 of {count} times",
+                     f"{total[1]} in {total[0]}", total[1] == 0 and total[0] > 0 and total[3] == 0,
+                     endings=total[0], problems=total[3])
             if total[2]:
                 part.bar(f"{program}: ended by {kind}, longest time", f"<= {LIMIT_MS} ms",
-                         f"{max(total[2]):.0f} ms", max(total[2]) <= LIMIT_MS, median_ms=lab.median(total[2]))
+                         f"{max(total[2]):.0f} ms", max(total[2]) <= LIMIT_MS,
+                         median_ms=lab.median(total[2]))
     node.close()
     if group:
         group.remove()
@@ -296,7 +309,8 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--count", type=int, default=int(lab.os.environ.get("ENDINGS", 0)))
     options = parser.parse_args()
-    part = lab.Part(options.name, f"tasks ended in every way with a deep queue of 20 ms kernels, {options.program}")
+    part = lab.Part(options.name, "tasks ended in every way with a deep queue of 20 ms kernels, "
+                    f"{options.program}")
     measure(part, options.program, options.kinds, options.count or COUNT[options.program])
     return part.end()
 

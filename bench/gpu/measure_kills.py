@@ -51,8 +51,8 @@ def hold_files(pid):
 
 
 def start(command, variables):
-    return lab.start(command, env=lab.plain_environment(**variables), stdout=subprocess.PIPE, text=True,
-                     stderr=subprocess.DEVNULL)
+    return lab.start(command, env=lab.plain_environment(**variables), stdout=subprocess.PIPE,
+                     text=True, stderr=subprocess.DEVNULL)
 
 
 def await_ready(child):
@@ -84,8 +84,9 @@ def measure(part, count, ms, is_held):
             lost = light.poll() is not None
             if lost:
                 break
-        part.point(outstanding=f"{count} x {ms} ms", files="held" if is_held else "closed", files_count=len(held),
-                   kills=kills, neighbour="lost at the last of them" if lost else "lived")
+        part.point(outstanding=f"{count} x {ms} ms", files="held" if is_held else "closed",
+                   files_count=len(held), kills=kills,
+                   neighbour="lost at the last of them" if lost else "lived")
         for child in (light, *victims):
             lab.end(child, 3)
     return lost

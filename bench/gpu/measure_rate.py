@@ -6,6 +6,7 @@ applies to the first two.
 """
 
 import contextlib
+import datetime
 import importlib.util
 import re
 import subprocess
@@ -21,15 +22,17 @@ POINTS_MAX = 5
 def account(node, number):
     """Returns the time, the GPU time by the shim's account, and all counters."""
     counters = node.counters(number)
-    return time.monotonic(), counters.get("gpu_time_kernel_ns", 0) + counters.get("gpu_time_graph_ns", 0), counters
+    used_ns = counters.get("gpu_time_kernel_ns", 0) + counters.get("gpu_time_graph_ns", 0)
+    return time.monotonic(), used_ns, counters
 
 
 def measure_burn(part, node, target):
     """Runs kernels of 4 ms that fill the device; the number completed gives the GPU time."""
     listing = node.directory / "kernels.csv"
-    listing.write_text("workload,duration_us,block_us,sm_permille,dram_permille\n" + "rate,4000,0,1000,0\n" * 5)
-    number = node.submit("--quota", "8g", "--share-max", str(target), "--", lab.BURN, "--kernel-list", str(listing),
-                         "--model", "rate")
+    listing.write_text("workload,duration_us,block_us,sm_permille,dram_permille\n" +
+                       "rate,4000,0,1000,0\n" * 5)
+    number = node.submit("--quota", "8g", "--share-max", str(target), "--", lab.BURN,
+                         "--kernel-list", str(listing), "--model", "rate")
     node.wait_state(number, "running")
     time.sleep(3)
     first, begun = steps_of(node, number), account(node, number)
@@ -39,8 +42,8 @@ def measure_burn(part, node, target):
     node.wait_state(number, "cancelled", "failed", "succeeded")
     own = 100 * (last[1] - first[1]) * 20 / 1000 / max(0.001, last[0] - first[0])
     by_account = 100 * (ended[1] - begun[1]) / 1e9 / max(0.001, ended[0] - begun[0])
-    part.point(program="gpumux-burn", target=target, own_percent=round(own, 2), account_percent=round(by_account, 2),
-               counters=ended[2])
+    part.point(program="gpumux-burn", target=target, own_percent=round(own, 2),
+               account_percent=round(by_account, 2), counters=ended[2])
     return own
 
 
@@ -50,8 +53,8 @@ def steps_of(node, number):
     for line in reversed(lines):
         found = re.match(r"(\S+) .*?step=(\d+) ", line)
         if found:
-            import datetime
-            return datetime.datetime.fromisoformat(found[1][:26].rstrip("Z") + "+00:00").timestamp(), int(found[2])
+            at = datetime.datetime.fromisoformat(found[1][:26].rstrip("Z") + "+00:00")
+            return at.timestamp(), int(found[2])
     raise OSError(f"workload {number} says nothing")
 
 
@@ -61,12 +64,14 @@ def measure_training(part, node, target, alone):
     number = node.submit("--quota", "40g", *options, "--", *command)
     node.wait_state(number, "running")
     node.wait_state(number, "succeeded", "failed", seconds=90)
-    speeds = [float(line.split()[4]) for line in node.logs(number).splitlines() if line.startswith("t ")]
+    speeds = [float(line.split()[4]) for line in node.logs(number).splitlines()
+              if line.startswith("t ")]
     if len(speeds) < 8:
         raise OSError(f"the training was not measured: {node.logs(number)[-300:]}")
     speed = sum(speeds[4:]) / len(speeds[4:])
     part.point(program="ResNet-50 training", target=target or 100, samples_per_s=round(speed, 1),
-               own_percent=round(100 * speed / alone, 2) if alone else None, counters=node.counters(number))
+               own_percent=round(100 * speed / alone, 2) if alone else None,
+               counters=node.counters(number))
     return speed
 
 
@@ -77,8 +82,8 @@ def main():
 
     def note(program, target, own):
         errors[program].append(abs(own - target))
-        part.bar(f"rate loop without MPS, {program}, target {target} %", f"within {POINTS_MAX} points",
-                 f"{own:.1f} %", abs(own - target) <= POINTS_MAX)
+        part.bar(f"rate loop without MPS, {program}, target {target} %",
+                 f"within {POINTS_MAX} points", f"{own:.1f} %", abs(own - target) <= POINTS_MAX)
 
     for target in TARGETS:
         with contextlib.suppress(TimeoutError, subprocess.TimeoutExpired):
@@ -89,7 +94,8 @@ def main():
         alone = measure_training(part, node, None, None)
         for target in TARGETS:
             if lab.left_s() < 45:
-                part.untested(f"the rate of a ResNet-50 training at {target} %", "the time was over")
+                part.untested(f"the rate of a ResNet-50 training at {target} %",
+                              "the time was over")
                 continue
             speed = measure_training(part, node, target, alone)
             note("ResNet-50 training", target, 100 * speed / alone)

@@ -17,7 +17,8 @@ STEPS = 100
 
 def held_ms(agent):
     """Returns the time for which launches waited until the device had completed earlier ones."""
-    return sum(process["held_window_ns"] for process in agent.counters() if not process["ended"]) / 1e6
+    return sum(process["held_window_ns"] for process in agent.counters()
+               if not process["ended"]) / 1e6
 
 
 def measure_model(part, agent, model):
@@ -40,7 +41,8 @@ def measure_model(part, agent, model):
 
 
 def main():
-    part = lab.Part("step-inside", "the shim's own part of a training step alone, by its own account")
+    part = lab.Part("step-inside",
+                    "the shim's own part of a training step alone, by its own account")
     if lab.EMULATED or not TICKS.exists():
         part.untested("the shim's own part of a training step", f"there is no {TICKS.name}")
         return part.end()

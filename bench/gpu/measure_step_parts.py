@@ -27,15 +27,16 @@ def begin(node, model, batch, name, without):
     command = measure_steps.command_of(model, batch)
     drop = ["env", *(word for variable in without for word in ("-u", variable))]
     log = str(lab.WORK / f"{model}-{name}.log")
-    return lab.Talker([lab.GPUMUX, "run", "--quota", "20g", "--directory", str(node.directory), "--", *drop, *command],
-                      node.environment | measure_steps.ALIKE, log)
+    return lab.Talker([lab.GPUMUX, "run", "--quota", "20g", "--directory", str(node.directory),
+                       "--", *drop, *command], node.environment | measure_steps.ALIKE, log)
 
 
 def measure_model(part, node, model):
     batch = measure_steps.MODELS[model][0]
     rounds, steps = TURNS[model]
     talkers = {name: begin(node, model, batch, name, without) for name, without in VARIANTS.items()}
-    talkers["native"] = lab.Talker(measure_steps.command_of(model, batch), lab.plain_environment(**measure_steps.ALIKE),
+    talkers["native"] = lab.Talker(measure_steps.command_of(model, batch),
+                                   lab.plain_environment(**measure_steps.ALIKE),
                                    str(lab.WORK / f"{model}-native.log"))
     for name, talker in talkers.items():
         if talker.read(120) != "ready":
@@ -48,13 +49,15 @@ def measure_model(part, node, model):
         for name in names[first:] + names[:first]:
             taken[name].append(json.loads(talkers[name].ask(f"steps {steps}", 60))["ms"])
     part.point(model=model, steps_of_a_turn=steps,
-               turns_ms={name: " ".join(f"{ms:.3f}" for ms in values) for name, values in taken.items()})
+               turns_ms={name: " ".join(f"{ms:.3f}" for ms in values)
+                         for name, values in taken.items()})
     for name in VARIANTS:
         ratios = [ms / native for ms, native in zip(taken[name], taken["native"])]
         low, high = lab.median_interval(ratios)
         more_ms = min(taken[name]) - min(taken["native"])
         part.bar(f"{model} training step, alone: {name}", "for information",
-                 f"{lab.median(ratios):.4f}x ({low:.4f} to {high:.4f}); the shortest {more_ms:+.3f} ms", None,
+                 f"{lab.median(ratios):.4f}x ({low:.4f} to {high:.4f}); "
+                 f"the shortest {more_ms:+.3f} ms", None,
                  ratio=lab.median(ratios), interval95=[low, high], shortest_more_ms=more_ms)
     for talker in talkers.values():
         talker.child.stdin.close()

@@ -27,16 +27,17 @@ ALIKE = {"PYTHONHASHSEED": "0"}  # environment of all processes
 
 def command_of(model, batch):
     cores = lab.same_cores(3)
-    return [sys.executable, str(lab.TREE / "bench/gpu/steps.py"), "--model", model, "--batch", str(batch),
-            *(["--cores", ",".join(map(str, cores))] if cores else []), *(["--fake"] if lab.EMULATED else [])]
+    return [sys.executable, str(lab.TREE / "bench/gpu/steps.py"), "--model", model,
+            "--batch", str(batch), *(["--cores", ",".join(map(str, cores))] if cores else []),
+            *(["--fake"] if lab.EMULATED else [])]
 
 
 def begin(node, agent, model, batch, variant):
     command = command_of(model, batch)
     log = str(lab.WORK / f"{model}-{variant}.log")
     if variant == "gpumux":
-        return lab.Talker([lab.GPUMUX, "run", "--quota", "40g", "--directory", str(node.directory), "--", *command],
-                          node.environment | ALIKE, log)
+        return lab.Talker([lab.GPUMUX, "run", "--quota", "40g", "--directory", str(node.directory),
+                           "--", *command], node.environment | ALIKE, log)
     limits = agent.variables("task") if variant == "armed" else {}
     return lab.Talker(command, lab.plain_environment(**ALIKE, **limits), log)
 
@@ -48,9 +49,10 @@ def report(part, ratios, host_ratios):
         is_bar = variant == "gpumux"
         what = "gpumux run, through MPS, all protection on" if is_bar else \
             "window of 250 us and gate armed beside an idle service, without MPS"
-        part.bar(f"{model} training step, alone, {what}", f"<= {LIMIT}x native" if is_bar else "for information",
-                 f"{ratio:.4f}x ({low:.4f} to {high:.4f})", ratio <= LIMIT if is_bar else None, ratio=ratio,
-                 interval95=[low, high], pairs=len(values),
+        part.bar(f"{model} training step, alone, {what}",
+                 f"<= {LIMIT}x native" if is_bar else "for information",
+                 f"{ratio:.4f}x ({low:.4f} to {high:.4f})", ratio <= LIMIT if is_bar else None,
+                 ratio=ratio, interval95=[low, high], pairs=len(values),
                  host_ratio=lab.median(host_ratios[model, variant]))  # CPU time of all threads
 
 
@@ -67,7 +69,8 @@ def measure_round(talkers, model, steps, variants, ratios, host_ratios):
     answers = {v: json.loads(talkers[model, v].ask(f"steps {steps}", 60)) for v in variants}
     for variant in set(variants) - {"native"}:
         for key, collected in (("ms", ratios), ("host_ms", host_ratios)):
-            collected.setdefault((model, variant), []).append(answers[variant][key] / answers["native"][key])
+            ratio = answers[variant][key] / answers["native"][key]
+            collected.setdefault((model, variant), []).append(ratio)
     return answers
 
 
@@ -113,7 +116,8 @@ def main():
     node = lab.Node()
     agent = lab.Agent("a", quota_bytes=64 * lab.GIB, window_us=250, gate_us=20000)
     service = lab.start([lab.BURN, "--service", "--rate", "0.01", "--kernel-ms", "0.01"],
-                        env=lab.plain_environment(**agent.variables("service")), stdout=subprocess.DEVNULL)
+                        env=lab.plain_environment(**agent.variables("service")),
+                        stdout=subprocess.DEVNULL)
     ratios, host_ratios = {}, {}
     for generation in range(GENERATIONS):
         if generation > 0 and lab.left_s() < 90:

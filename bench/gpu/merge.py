@@ -13,8 +13,8 @@ import measure_frontier
 
 def commit_of(tree):
     try:
-        done = subprocess.run(["git", "-C", str(tree), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                              timeout=10, check=False)
+        done = subprocess.run(["git", "-C", str(tree), "rev-parse", "--short", "HEAD"],
+                              capture_output=True, text=True, timeout=10, check=False)
         return done.stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -46,7 +46,8 @@ def bars_of(parts):
     for name, group in runs.items():
         if len(group) > 1 and "frontier" in group[0]:
             together = Bars()
-            measure_frontier.judge(together, [p for part in group for p in part["points"]], group[0]["frontier"])
+            measure_frontier.judge(together, [p for part in group for p in part["points"]],
+                                   group[0]["frontier"])
             found += [{"part": name, "runs": len(group), **bar} for bar in together.found]
         else:
             found += [{"part": name, **bar} for part in group for bar in part.get("bars", [])]
@@ -60,9 +61,11 @@ def main():
     bars = bars_of(parts)
     merged = {
         "what": "the bars of protection on a real GPU",
-        "date": max(p.get("date", "") for p in parts)[:10], "commit": commit_of(Path(__file__).parent),
+        "date": max(p.get("date", "") for p in parts)[:10],
+        "commit": commit_of(Path(__file__).parent),
         "gpu": first.get("gpu", ""), "machine": first.get("machine", ""),
-        "held": sum(bar["held"] is True for bar in bars), "missed": sum(bar["held"] is False for bar in bars),
+        "held": sum(bar["held"] is True for bar in bars),
+        "missed": sum(bar["held"] is False for bar in bars),
         "undecided": sum(bar["held"] is None for bar in bars), "bars": bars,
         "incomplete": [p["part"] for p in parts if not p.get("complete", True)],
         "untested": [{"part": p["part"], **item} for p in parts for item in p.get("untested", [])],
@@ -71,8 +74,10 @@ def main():
     Path(target).write_text(json.dumps(merged, indent=1) + "\n")
     for bar in bars:
         held = {True: "yes", False: "NO", None: "?"}[bar["held"]]
-        print(f"{bar['part']}: {bar['bar']}: {bar['limit']}; measured {bar['measured']}; held {held}")
-    print(f"{merged['held']} bars held, {merged['missed']} missed, {merged['undecided']} undecided; {Path(target).name}")
+        print(f"{bar['part']}: {bar['bar']}: {bar['limit']}; measured {bar['measured']}; "
+              f"held {held}")
+    print(f"{merged['held']} bars held, {merged['missed']} missed, "
+          f"{merged['undecided']} undecided; {Path(target).name}")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", action="store_true")
     parser.add_argument("--same-kernels", action="store_true",
-                        help="let every process choose the same kernels, so that several can be compared")
+                        help="choose the same kernels in every process, for comparisons")
     options = parser.parse_args()
 
     torch.backends.cudnn.benchmark = not options.same_kernels

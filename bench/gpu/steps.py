@@ -62,7 +62,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--cores", help="three, comma-separated: of the thread that calls, of others, of gpumux's")
+    parser.add_argument(
+        "--cores", help="three, comma-separated: of the launching thread, of others, of gpumux's")
     parser.add_argument("--fake", action="store_true")
     options = parser.parse_args()
     if options.fake:
@@ -86,7 +87,8 @@ def main():
             step()
         synchronize()
         print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps,
-                          "host_ms": (time.process_time() - host) * 1000 / steps, "ticks": ticks()}), flush=True)
+                          "host_ms": (time.process_time() - host) * 1000 / steps,
+                          "ticks": ticks()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import rows
 
 with open(os.path.join(rows.SOURCE, "data", "h200_train_solo.csv")) as file:
     table = [(r["model"], int(r["batch"]), float(r["mem_mib"])) for r in csv.DictReader(file)]
-*lines, last = rows.tool("memory_bench", given="\n".join(f"{m} {b} {mib}" for m, b, mib in table)).splitlines()
+*lines, last = rows.tool("memory_bench",
+                         given="\n".join(f"{m} {b} {mib}" for m, b, mib in table)).splitlines()
 
 errors, under, apart, spent = [], [], 0, []
 for model, batch, mib, predicted, booked, inside in (line.split() for line in lines):
@@ -25,10 +26,14 @@ for model, batch, mib, predicted, booked, inside in (line.split() for line in li
     if booked < mib:
         under.append((model, batch, inside == "1"))
 median = float(np.median(errors))
-rows.row("memory fit, one of four sizes left out: median error", "<= 6 %", f"{100 * median:.1f} %", median <= 0.06)
+rows.row("memory fit, one of four sizes left out: median error", "<= 6 %", f"{100 * median:.1f} %",
+         median <= 0.06)
 inner = sum(inside for _, _, inside in under)
-rows.row("the same, inside the measured range: under by more than the margin", "0 of 18", f"{inner} of 18", inner == 0,
+rows.row("the same, inside the measured range: under by more than the margin", "0 of 18",
+         f"{inner} of 18", inner == 0,
          outside_too=[f"{m} {b}" for m, b, inside in under if not inside])
-rows.row("the same, against scipy.optimize.nnls", "equal to 1e-4", f"{apart:.1e} apart", apart <= 1e-4)
+rows.row("the same, against scipy.optimize.nnls", "equal to 1e-4", f"{apart:.1e} apart",
+         apart <= 1e-4)
 ours = rows.values(last)["us"]
-rows.row("one memory fit: faster than scipy's", "much", f"{np.median(spent) / ours:.0f} x ({ours:.2f} us)", None)
+rows.row("one memory fit: faster than scipy's", "much",
+         f"{np.median(spent) / ours:.0f} x ({ours:.2f} us)", None)

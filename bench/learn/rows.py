@@ -12,12 +12,14 @@ TOOLS = os.path.join(os.environ.get("GPUMUX_BUILD", "build/release"), "bench", "
 def row(what, bar, measured, met, **raw):
     """Prints one row; met is None for a figure without a bar."""
     verdict = "-" if met is None else "pass" if met else "MISSED"
-    print(json.dumps({"what": what, "bar": bar, "measured": measured, "verdict": verdict, "raw": raw}), flush=True)
+    print(json.dumps({"what": what, "bar": bar, "measured": measured, "verdict": verdict,
+                      "raw": raw}), flush=True)
 
 
 def tool(name, *args, given=""):
     """Returns the output of a program of bench/learn."""
-    done = subprocess.run([os.path.join(TOOLS, name), *map(str, args)], input=given, capture_output=True, text=True)
+    done = subprocess.run([os.path.join(TOOLS, name), *map(str, args)], input=given,
+                          capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{name} failed: {done.stderr}")
     return done.stdout

@@ -55,19 +55,24 @@ def build(name, make):
 def plain_cases():
     program = lab.build_c("tests/gpu/programs/plain.c")
     if lab.EMULATED:
-        return [Case("the driver's interface alone", [program, "driver", "--without-kernels"], has_kernels=False)]
+        return [Case("the driver's interface alone", [program, "driver", "--without-kernels"],
+                     has_kernels=False)]
     source = "tests/gpu/programs/plain.cu"
     cases = [
         Case("the driver's interface alone", [program, "driver"]),
-        build("CUDA, nvcc, static runtime", lambda: lab.build_cuda(source, "-cudart", "static", name="plain-static")),
-        build("CUDA, nvcc, shared runtime", lambda: lab.build_cuda(source, "-cudart", "shared", name="plain-shared"))]
+        build("CUDA, nvcc, static runtime",
+              lambda: lab.build_cuda(source, "-cudart", "static", name="plain-static")),
+        build("CUDA, nvcc, shared runtime",
+              lambda: lab.build_cuda(source, "-cudart", "shared", name="plain-shared"))]
     nvcc = lab.find_nvcc()
     if nvcc:  # the folder of the shared runtime, which the loader may not know
         folder = str(Path(nvcc).resolve().parents[1] / "lib64")
-        cases[2].environment["LD_LIBRARY_PATH"] = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        own = os.environ.get("LD_LIBRARY_PATH", "")
+        cases[2].environment["LD_LIBRARY_PATH"] = f"{folder}:{own}"
     old = sorted(Path(os.environ.get("CUDART11", TREE / "dist/cudart11")).rglob("libcudart.so.11*"))
     cases.append(Case("the runtime of CUDA 11.8", [program, "runtime", str(old[0])]) if old else
-                 Case("the runtime of CUDA 11.8", [], untested="its libcudart.so.11.0 was not brought here"))
+                 Case("the runtime of CUDA 11.8", [],
+                      untested="its libcudart.so.11.0 was not brought here"))
     return cases
 
 
@@ -78,8 +83,10 @@ def all_cases():
     torch = "torch_probe.py"
     return cases + [
         Case("PyTorch, caching allocator", python(torch, "eager")),
-        Case("PyTorch, expandable_segments", python(torch, "eager"), allocator("expandable_segments:True")),
-        Case("PyTorch, cudaMallocAsync", python(torch, "eager"), allocator("backend:cudaMallocAsync")),
+        Case("PyTorch, expandable_segments", python(torch, "eager"),
+             allocator("expandable_segments:True")),
+        Case("PyTorch, cudaMallocAsync", python(torch, "eager"),
+             allocator("backend:cudaMallocAsync")),
         Case("PyTorch, CUDA graph", python(torch, "graph")),
         Case("PyTorch, torch.compile", python(torch, "compile")),
         Case("PyTorch, DataLoader workers", python(torch, "workers")),
@@ -101,23 +108,27 @@ def answer_of(done):
     with contextlib.suppress(ValueError, IndexError):
         if done.returncode == 0:
             return json.loads(lines[-1])
-    return {"failed": f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}"}
+    said = (done.stderr or done.stdout).strip()[-500:]
+    return {"failed": f"exit status {done.returncode}: {said}"}
 
 
 def run_limited(command, environment):
     if lab.left_s() < 15:
         return {"failed": "no time was left for it"}
     try:
-        return answer_of(subprocess.run(command, env=environment, capture_output=True, text=True, check=False,
-                                        timeout=max(5, min(CASE_S_MAX, lab.left_s() - 10)), stdin=subprocess.DEVNULL))
+        return answer_of(subprocess.run(command, env=environment, capture_output=True, text=True,
+                                        check=False, stdin=subprocess.DEVNULL,
+                                        timeout=max(5, min(CASE_S_MAX, lab.left_s() - 10))))
     except subprocess.TimeoutExpired:
         return {"failed": "it did not end in time"}
 
 
 def common(case, scratch):
     """Returns common variables. Each run has its own caches of compiled kernels."""
-    return {**case.environment, "PROBE_BYTES": str(PROBE_BYTES), "TRITON_CACHE_DIR": f"{scratch}/triton",
-            "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor", "CUPY_CACHE_DIR": f"{scratch}/cupy"}
+    return {**case.environment, "PROBE_BYTES": str(PROBE_BYTES),
+            "TRITON_CACHE_DIR": f"{scratch}/triton",
+            "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
+            "CUPY_CACHE_DIR": f"{scratch}/cupy"}
 
 
 def run_native(case, number):
@@ -130,9 +141,10 @@ def run_protected(node, case, number):
     """Runs the case under `gpumux run`. Returns its answer and the last counters of the node."""
     name, scratch = f"case-{number}", node.directory / f"c{number}"
     scratch.mkdir()
-    command = [lab.GPUMUX, "run", "--quiet", "--name", name, "--quota", "6g", "--directory", str(scratch),
-               "--", *case.command]
-    environment = {**node.environment, **common(case, scratch), "PROBE_HOLD_S": "2", "PROBE_QUOTA": "1"}
+    command = [lab.GPUMUX, "run", "--quiet", "--name", name, "--quota", "6g", "--directory",
+               str(scratch), "--", *case.command]
+    environment = {**node.environment, **common(case, scratch), "PROBE_HOLD_S": "2",
+                   "PROBE_QUOTA": "1"}
     seen, is_over = {}, threading.Event()
 
     def watch():
@@ -141,7 +153,8 @@ def run_protected(node, case, number):
                 found = node.api("GET", f"/v1/workloads?name={name}")["workloads"]
                 usage = found[0]["usage"] if found else None
                 if usage and usage["protection"]:
-                    seen.update(usage["protection"]["counters"], counted_bytes=usage["protection"]["counted_bytes"],
+                    seen.update(usage["protection"]["counters"],
+                                counted_bytes=usage["protection"]["counted_bytes"],
                                 peak_bytes=usage["protection"]["peak_bytes"])
                     seen.setdefault("enforcement", node.show(found[0]["id"])["enforcement"])
     watcher = threading.Thread(target=watch, daemon=True)
@@ -155,7 +168,8 @@ def run_protected(node, case, number):
 # ---- verdicts ----
 
 def is_near(a, b):
-    return len(a) == len(b) and all(abs(x - y) <= 1e-3 * max(1, abs(x), abs(y)) for x, y in zip(a, b))
+    return len(a) == len(b) and all(abs(x - y) <= 1e-3 * max(1, abs(x), abs(y))
+                                    for x, y in zip(a, b))
 
 
 def faults_of(case, native, answer, seen):
@@ -189,11 +203,12 @@ def judge(part, setting, case, native, outcome):
     answer, seen = outcome
     what = f"{case.name}, {setting}"
     if "skipped" in native or "failed" in native:
-        part.untested(what, native.get("skipped") or f"it fails without gpumux too: {native['failed']}")
+        part.untested(what, native.get("skipped") or
+                      f"it fails without gpumux too: {native['failed']}")
         return
     wrong = faults_of(case, native, answer, seen)
-    part.point(case=case.name, setting=setting, right=not wrong, wrong=wrong, native=native, protected=answer,
-               counters=seen)
+    part.point(case=case.name, setting=setting, right=not wrong, wrong=wrong, native=native,
+               protected=answer, counters=seen)
     for item in wrong:
         lab.say(f"  wrong: {case.name}: {item}")
     part.bar(what, "runs right, sees its quota, is refused more, goes on, is counted",

@@ -28,8 +28,10 @@ def session(nodes, inputs, outputs, tensors=()):
 
 def compute():
     info = helper.make_tensor_value_info
-    made = session([helper.make_node("MatMul", ["x", "x"], ["y"]), helper.make_node("Tanh", ["y"], ["z"])],
-                   [info("x", TensorProto.FLOAT, [256, 256])], [info("z", TensorProto.FLOAT, [256, 256])])
+    made = session([helper.make_node("MatMul", ["x", "x"], ["y"]),
+                    helper.make_node("Tanh", ["y"], ["z"])],
+                   [info("x", TensorProto.FLOAT, [256, 256])],
+                   [info("z", TensorProto.FLOAT, [256, 256])])
     x = numpy.linspace(-0.01, 0.01, 256 * 256, dtype=numpy.float32).reshape(256, 256)
     results = []
     for _ in range(5):

@@ -31,6 +31,6 @@ def run(compute, total_bytes, take, limited_by="driver"):
     except Exception as problem:  # any error is reported
         text = str(problem).strip().splitlines()[0][:160] if str(problem).strip() else ""
         oom = f"{type(problem).__module__}.{type(problem).__qualname__}: {text}"
-    print(json.dumps({"result": result, "again": compute(), "total_bytes": total_bytes(), "oom": oom,
-                      "limited_by": limited_by}), flush=True)
+    print(json.dumps({"result": result, "again": compute(), "total_bytes": total_bytes(),
+                      "oom": oom, "limited_by": limited_by}), flush=True)
     time.sleep(float(os.environ.get("PROBE_HOLD_S", 0)))

@@ -29,7 +29,8 @@ def take(count):
 
 def train(wrap=lambda net: net, batches=None, steps=5):
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.LayerNorm(1024), nn.Linear(1024, 10)).cuda()
+    net = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.LayerNorm(1024),
+                        nn.Linear(1024, 10)).cuda()
     model = wrap(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     data = batches or [torch.randn(256, 512) for _ in range(steps)]
@@ -92,8 +93,10 @@ def two():
         return result
     part = probe.BYTES // 2
     block = torch.empty(part, dtype=torch.uint8, device="cuda")
-    child = subprocess.run([sys.executable, __file__, "two"], capture_output=True, text=True, timeout=120,
-                           env=dict(os.environ, PROBE_CHILD="1", PROBE_BYTES=str(part), PROBE_HOLD_S="0"), check=True)
+    child = subprocess.run([sys.executable, __file__, "two"], capture_output=True, text=True,
+                           timeout=120, check=True,
+                           env=dict(os.environ, PROBE_CHILD="1", PROBE_BYTES=str(part),
+                                    PROBE_HOLD_S="0"))
     del block
     torch.cuda.empty_cache()
     answer = probe.json.loads(child.stdout.splitlines()[-1])
@@ -124,7 +127,8 @@ def shared():
     result, before, free, total = back.get(timeout=120)
     child.join(60)
     if before - free > block.nbytes // 2:
-        raise SystemExit(f"the child has {free} bytes free, and had {before} before it got what its parent holds")
+        raise SystemExit(f"the child has {free} bytes free, and had {before} before it got "
+                         "what its parent holds")
     if free > total - block.nbytes:
         raise SystemExit(f"the child has {free} bytes free beside what its parent holds")
     del block
