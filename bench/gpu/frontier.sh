@@ -14,7 +14,8 @@
 #   MODEL=resnet50              model that the task trains: resnet50, bert, lstm
 #   MPS=1                       0: without MPS, time-sliced
 #   GATE=device                 host: threads wait for the service, not streams; both: one point of
-#                               host besides; none: no gate, only the window and SHARE limit the task
+#                               host besides; none: no gate, only the window and SHARE limit the
+#                               task
 #   SHARE=100                   % of the device's multiprocessors for the task, MPS only
 #   LINGER=0                    us that the task still waits after a service has become idle
 #   BUDGET_S=450                points that would end later are skipped
@@ -129,7 +130,8 @@ difference() {
         { text = ""
           for (i = 2; i <= NF; i++) { split($i, f, "=")
             if (f[1] !~ /^(mark|pid|ended|state|outstanding_ns|shut)$/ && f[2] != before[f[1]])
-                text = text sprintf("%s\"%s\": %.0f", text == "" ? "" : ", ", f[1], f[2] - before[f[1]]) } }
+                text = text sprintf("%s\"%s\": %.0f", text == "" ? "" : ", ", f[1],
+                                    f[2] - before[f[1]]) } }
         END { print "{" text "}" }' "$1" "$2"
 }
 say() { echo "$1" | tee -a "$result"; }
@@ -245,8 +247,8 @@ end_while_shut() { # end_while_shut SIGNAL ROUNDS
             begin_burner
         fi
     done
-    say "{\"check\": \"$1 while shut\", \"rounds\": $2, \"shut\": $shut, \"neighbours_lost\": $lost, \
-\"slowest_end_ms\": $worst_ms}"
+    say "{\"check\": \"$1 while shut\", \"rounds\": $2, \"shut\": $shut, \
+\"neighbours_lost\": $lost, \"slowest_end_ms\": $worst_ms}"
 }
 begin_burner() {
     begin_with_shim burner service-burner 0 "$work/launcher" "$here/workloads/burn.ptx"
