@@ -10,7 +10,10 @@ chroot_suite=bookworm
 # Debian archive and our suite, and host.conf, its way of fetching them.
 debian_sources() {
     awk -v suite=$chroot_suite '
-        function flush() { if (paragraph ~ ("\nSuites:[^\n]*[ \t]" suite)) printf "%s\n", paragraph; paragraph = "" }
+        function flush() {
+            if (paragraph ~ ("\nSuites:[^\n]*[ \t]" suite)) printf "%s\n", paragraph
+            paragraph = ""
+        }
         FNR == 1 { flush() }
         /^[ \t]*$/ { flush(); next }
         !/^#/ { paragraph = paragraph "\n" $0 }
