@@ -55,7 +55,8 @@ function(gpumux_test_properties name labels timeout environment)
     endif()
     set_tests_properties(${name} PROPERTIES
         LABELS "${labels}" TIMEOUT ${timeout} COST ${cost} SKIP_RETURN_CODE 77
-        ENVIRONMENT "GPUMUX_BUILD=${CMAKE_BINARY_DIR};GPUMUX_SOURCE=${CMAKE_SOURCE_DIR};${environment}")
+        ENVIRONMENT "GPUMUX_BUILD=${CMAKE_BINARY_DIR};GPUMUX_SOURCE=${CMAKE_SOURCE_DIR};\
+${environment}")
 endfunction()
 
 function(gpumux_test name)

@@ -25,13 +25,15 @@ add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmi
 add_link_options(-Wl,-z,defs -Wl,-z,relro -Wl,--as-needed)
 
 if(GPUMUX_SANITIZE STREQUAL "address")
-    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
+        -fno-omit-frame-pointer)
     add_link_options(-fsanitize=address,undefined)
     # The undefined-behaviour runtime is linked statically into programs, and hidden from the other
     # runtime, whose reports it would otherwise take over. As a shared library it would add 6 MB of
     # variables to the leak checker's search in every process.
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-        add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libubsan;-Wl,--exclude-libs,libubsan.a>")
+        set(is_program "$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>")
+        add_link_options("$<${is_program}:-static-libubsan;-Wl,--exclude-libs,libubsan.a>")
     endif()
 elseif(GPUMUX_SANITIZE STREQUAL "thread")
     add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
