@@ -1,6 +1,5 @@
-/* Linked into every program of a build with AddressSanitizer: as a workload it has the
- * shim preloaded, and the sanitizer's runtime refuses to come second unless it is told
- * that this is meant. */
+/* Linked into every program of a build with AddressSanitizer. A workload has the shim preloaded,
+ * and the sanitizer's runtime accepts a library before itself only with this option. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));
 
 const char *__asan_default_options(void)
