@@ -1,7 +1,7 @@
 /*
- * Every path, method and status of api/openapi.yaml, provoked against a real `gpumux up`
- * with emulated devices; each body is judged by the document, and what was never provoked
- * fails the test.
+ * Provokes every path, method and status of api/openapi.yaml on a real `gpumux up` with emulated
+ * devices. Each body is checked against the document, and a response that was never provoked fails
+ * the test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@
 enum {
     CALL_MS = 30000,
     WAIT_MS = 60000,
-    CONNECTIONS_MAX = 16, /* the least that the configuration allows */
+    CONNECTIONS_MAX = 16, /* the least value that the configuration allows */
     QUEUE_MAX = 50,
     INPUT_TOO_LARGE = (256 << 10) + 1,
     SPEC_TOO_LARGE = 5 << 20,
@@ -49,11 +49,11 @@ struct fixture {
     struct http_client *client;
 };
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 struct question {
     const char *method, *target, *body, *type, *accept, *key;
-    size_t length; /* of the body, if it is not a string */
+    size_t length; /* of the body; 0: a string */
     bool as_stranger;
     http_body_fn on_body;
     void *arg;
@@ -76,7 +76,7 @@ static void judge(struct fixture *f, const struct question *q, int status, const
         fail_msg("%s %s %d: %s: %s\n%.600s", q->method, q->target, status, e.field, e.text, body);
 }
 
-/* Asks and has the answer judged; the body is the client's until the next question. */
+/* Sends a request and checks the response; the body is valid until the next request. */
 static const char *ask(struct fixture *f, int status, struct question q)
 {
     struct http_client *client = q.as_stranger ? client_new(f) : f->client;
@@ -95,7 +95,7 @@ static const char *ask(struct fixture *f, int status, struct question q)
                              .on_body = q.on_body,
                              .arg = q.arg};
     struct error e = {0};
-    /* The kernel remembers who connected: that is who asks. */
+    /* The kernel reports the effective uid at connect(). */
     if (q.as_stranger)
         assert_int_equal(seteuid(STRANGER_UID), 0);
     int r = http_client_call(&e, client, &call);
@@ -118,7 +118,7 @@ static const char *ask(struct fixture *f, int status, struct question q)
 #define GET(status, path)        ASK(status, .method = "GET", .target = path)
 #define POST(status, path, text) ASK(status, .method = "POST", .target = path, .body = text)
 
-/* Until the answer to GET has `text` in it. */
+/* Repeats GET until the response contains `text`. */
 static void wait_until(struct fixture *f, const char *path, const char *text, bool is_there)
 {
     int64_t end_ms = clock_boot_ms() + WAIT_MS;
@@ -135,7 +135,7 @@ static void wait_for(struct fixture *f, const char *path, const char *text)
     wait_until(f, path, text, true);
 }
 
-/* A stranger's questions need a second identity, which only root has to give. */
+/* A request of another user needs a second identity, which requires root. */
 static void deny(struct fixture *f, const char *method, const char *path, const char *body)
 {
     if (geteuid() == 0)
@@ -165,7 +165,7 @@ static void start_daemon(struct fixture *f)
     _exit(127);
 }
 
-/* Only a control that has an authority and is on a network takes nodes. */
+/* Only a control with an authority and a network address accepts nodes. */
 static void prepare_cluster(struct fixture *f)
 {
     char program[512], state[64];
@@ -243,7 +243,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- the walk ---- */
+/* ---- cases ---- */
 
 static void daemon_becomes_ready(void **state)
 {
@@ -260,7 +260,7 @@ static void daemon_becomes_ready(void **state)
         usleep(10000);
     }
     wait_for(f, "/v1/nodes", "\"connected\":true");
-    /* No task is admitted to a device before it was watched for a while. */
+    /* Tasks are not admitted to a device until the monitor has watched it for a while. */
     wait_for(f, "/v1/nodes", "\"state\":\"healthy\"");
     wait_until(f, "/v1/nodes", "\"state\":\"init\"", false);
 }
@@ -325,7 +325,7 @@ static void token_routes_match_document(void **state)
     wait_for(f, "/v1/events", "token_revoked");
 }
 
-/* The token in an answer of /v1/tokens. */
+/* Extracts the token from a response of /v1/tokens. */
 static void make_join_token(struct fixture *f, const char *name, char ret[TOKEN_TEXT_MAX])
 {
     char body[128];
@@ -367,13 +367,13 @@ static void join_route_matches_document(void **state)
     POST(401, "/v1/join", join_body("gmj_0", "new", str_text(&csr), &body));
     POST(403, "/v1/join", join_body(named, "new", str_text(&csr), &body));
     POST(409, "/v1/join", join_body(any, "box", str_text(&csr), &body));
-    /* Nothing of that has used them up. */
+    /* The failed requests have not used up the token. */
     assert_non_null(strstr(POST(200, "/v1/join", join_body(any, "new", str_text(&csr), &body)),
                            "BEGIN CERTIFICATE"));
     POST(401, "/v1/join", join_body(any, "newer", str_text(&csr), &body));
     make_join_token(f, NULL, any);
     POST(409, "/v1/join",
-         join_body(any, "new", str_text(&csr), &body)); /* before its first hello */
+         join_body(any, "new", str_text(&csr), &body)); /* before the node's first hello */
     POST(200, "/v1/join", join_body(named, "box", str_text(&csr), &body));
     str_done(&key);
     str_done(&csr);
@@ -560,7 +560,7 @@ static void requeue_and_cancel_routes_match_document(void **state)
     wait_for(f, "/v1/workloads/waits", "\"failure\":\"dependency\"");
 }
 
-/* Gathers a stream until it holds a whole event, then stops listening. */
+/* Receives a stream until a whole event has arrived. */
 static int until_event(void *arg, const char *bytes, size_t length)
 {
     struct str *text = arg;
@@ -590,7 +590,7 @@ static void event_routes_match_document(void **state)
     struct str text;
     str_init(&text, 1 << 20);
     struct http_client *shared = f->client;
-    f->client = client_new(f); /* it is ended in the middle of an answer */
+    f->client = client_new(f); /* the response was interrupted */
     struct http_call call = {.method = "GET",
                              .target = "/v1/events",
                              .accept = "text/event-stream",
@@ -645,7 +645,8 @@ static void expect_refused(struct fixture *f, const char *method, const char *pa
     char text[4096] = "", type[64] = "";
     int fd = connect_raw(f), status = 0;
     snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nContent-Length: 0\r\n\r\n", method, path);
-    (void)send(fd, text, strlen(text), MSG_NOSIGNAL); /* it may be refused already */
+    (void)send(fd, text, strlen(text),
+               MSG_NOSIGNAL); /* the server may already have closed the connection */
     size_t length = 0;
     for (ssize_t n; length < sizeof text - 1 &&
                     (n = recv(fd, text + length, sizeof text - 1 - length, 0)) > 0;)

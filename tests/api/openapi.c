@@ -14,7 +14,7 @@ enum { DOCUMENT_MAX = 8 << 20, DEPTH_MAX = 64, SEEN_MAX = 1024, ARENA_MAX = 256 
 struct openapi {
     struct arena arena;
     const struct tree *root, *paths;
-    const struct tree *seen[SEEN_MAX]; /* responses that were checked */
+    const struct tree *seen[SEEN_MAX]; /* responses checked so far */
     size_t seen_count;
 };
 
@@ -64,7 +64,7 @@ void openapi_free(struct openapi *o)
     free(o);
 }
 
-/* Follows "#/a/b/c"; NULL: leads nowhere. */
+/* Follows "#/a/b/c"; returns NULL if the target does not exist. */
 static const struct tree *follow(const struct openapi *o, const char *reference)
 {
     const struct tree *at = o->root;
@@ -182,7 +182,7 @@ static int check_object(struct place *at, const struct tree *schema, const struc
     return 0;
 }
 
-/* Is the property named by the schema itself, or by one that it is composed of? */
+/* Returns whether the schema, or one of its parts, names the property. */
 static bool is_evaluated(const struct openapi *o, const struct tree *schema, const char *key)
 {
     schema = resolve(o, schema);
@@ -217,7 +217,7 @@ static int check_composition(struct place *at, const struct tree *schema, const 
     return 0;
 }
 
-/* So that a document cannot promise what is not checked. */
+/* Rejects keywords that this code does not check. */
 static int check_keywords(struct place *at, const struct tree *schema)
 {
     static const char *const known[] = {"type",
@@ -269,7 +269,7 @@ static int check_value(struct place *at, const struct tree *schema, const struct
     return r == 0 ? check_composition(at, schema, v) : r;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static bool template_fits(const char *template, const char *path)
 {
@@ -372,7 +372,7 @@ int openapi_check(struct error *e, struct openapi *o, const char *method, const 
     return r;
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 typedef void (*operation_fn)(void *arg, const char *method, const struct tree *item,
                              const struct tree *operation);

@@ -68,11 +68,11 @@ static void mismatching_answers_are_refused(void **state)
         int status;
         const char *type, *body;
     } bad[] = {
-        /* a status, a type, a body where none should be */
+        /* a status, a type, a body where none is allowed */
         {"GET", "/v1/version", 202, "application/json", "{}"},
         {"GET", "/v1/version", 200, "text/html", "{}"},
         {"POST", "/v1/workloads/7/signal", 204, "", "x"},
-        /* missing, too much, of another type, out of range, not one of the values, not JSON */
+        /* missing, unexpected, of another type, out of range, not an allowed value, not JSON */
         {"GET", "/v1/version", 200, "application/json", "{\"version\":\"1\",\"api\":1}"},
         {"GET", "/v1/version", 200, "application/json",
          "{\"version\":\"1\",\"api\":1,\"policy\":\"p\",\"more\":1}"},
@@ -84,7 +84,7 @@ static void mismatching_answers_are_refused(void **state)
         {"GET", "/v1/events", 200, "application/json", "{\"events\":[{}],\"revision\":1}"},
         {"GET", "/v1/events", 200, "application/json", "{\"events\":[" EVENT ",1],\"revision\":1}"},
         {"GET", "/v1/nodes", 200, "application/json", "{\"nodes\":"},
-        /* both or neither of two choices; what composition does not name */
+        /* both or neither of two choices; a property outside of the composition */
         {"POST", "/v1/workloads", 200, "application/json", "{\"workloads\":[{}]}"},
         {"POST", "/v1/workloads/7/cancel", 202, "application/json", "{\"id\":7}"},
     };
