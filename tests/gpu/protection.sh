@@ -1,19 +1,19 @@
 #!/bin/bash
-# protection.sh [--bundle TARBALL|DIR] [--out DIR] [--only TEXT] [--setting mps|turns|both] |
-# --fetch
+# protection.sh [--bundle TARBALL|DIR] [--out DIR] [--only TEXT] [--setting mps|turns|both]
+# protection.sh --fetch
 #
-# Unmodified programs on a real GPU, each natively and under `gpumux run --quota`: PyTorch (caching
-# allocator, expandable_segments, cudaMallocAsync, CUDA graphs, torch.compile, DataLoader workers,
-# two processes, shared tensors), JAX, CuPy, Triton, ONNX Runtime, CUDA as nvcc builds it with its
-# runtime static and shared, the driver's interface alone, and the runtime of CUDA 11.8. See
-# frameworks.py for what must be true of each. About three minutes, at most eight. Writes
-# DIR/protection-frameworks.json after every case ($OUT, else the current folder); what was not
-# tried is in it as untested.
+# Runs unmodified programs on a real GPU, each natively and under `gpumux run --quota`: PyTorch
+# (caching allocator, expandable_segments, cudaMallocAsync, CUDA graphs, torch.compile, DataLoader
+# workers, two processes, shared tensors), JAX, CuPy, Triton, ONNX Runtime, CUDA as built by nvcc
+# with its runtime static and shared, the driver's interface alone, and the runtime of CUDA 11.8.
+# frameworks.py lists the conditions for each. Takes about three minutes, at most eight. Writes
+# DIR/protection-frameworks.json after every case ($OUT, else the current folder); cases that did
+# not run are listed there as untested.
 #
-# Needs python3 and cc, and whatever of the frameworks is there. The bundle defaults to the newest
-# in dist/.
-# --fetch, on a machine with a Debian mirror, puts the runtime of CUDA 11.8 into dist/cudart11, to
-# be taken along. GPUMUX_EMULATE=1 tries the script itself on a machine without a GPU.
+# Needs python3 and cc, and any of the frameworks. The bundle defaults to the newest in dist/.
+# --fetch, on a machine with a Debian mirror, puts the runtime of CUDA 11.8 into dist/cudart11, for
+# transfer to the machine with the GPU. GPUMUX_EMULATE=1 tests the script itself on a machine
+# without a GPU.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 bundle= out=${OUT:-$PWD} options=()

@@ -2,14 +2,13 @@
 # smoke.sh [--bundle TARBALL|DIR] [--out DIR] [--part N]: gpumux on a real GPU, from its bundle
 # alone.
 #
-# Needs bash and awk and nothing else: no compiler, no network, no root. In at most five minutes:
-#   part 1  `gpumux up` finds the GPU; nodes, doctor and version say so
-#   part 2  four gpumux-burn tasks run at the same time and end well; meanwhile `top --once` shows
-#   SM
-#           activity and memory, afterwards events, describe and logs show what happened
-# Without --part both. The bundle defaults to the newest in dist/. The verdict, with the machine,
-# the commands and everything that they printed, is written to DIR/smoke.json ($OUT, else the
-# current folder). GPUMUX_SMOKE_EMULATE=1 tries the script itself on a machine without a GPU.
+# Needs only bash and awk: no compiler, no network, no root. Takes at most five minutes:
+#   part 1  `gpumux up` finds the GPU; nodes, doctor and version show it
+#   part 2  four gpumux-burn tasks run at the same time and succeed; meanwhile `top --once` shows SM
+#           activity and memory, afterwards events, describe and logs show the course
+# Without --part both run. The bundle defaults to the newest in dist/. The verdict, with the
+# machine, the commands and their output, is written to DIR/smoke.json ($OUT, else the current
+# folder). GPUMUX_SMOKE_EMULATE=1 tests the script itself on a machine without a GPU.
 set -Eeuo pipefail
 
 called_with=$*
@@ -31,7 +30,7 @@ done
 work=$(mktemp -d /tmp/gmg.XXXXXX)
 mkdir -p "$out"
 out=$(cd "$out" && pwd) bundle=$(cd "$(dirname "$bundle")" && pwd)/$(basename "$bundle")
-cd "$work" # nothing is needed from where it was called, and tasks run where they were submitted
+cd "$work" # tasks run in the directory of their submission
 daemon=
 finish() {
     local status=$?
@@ -50,7 +49,7 @@ trap 'failure="line $LINENO: $BASH_COMMAND"' ERR
 failure=
 die() { failure=$*; echo "smoke: $*" >&2; exit 1; }
 
-# ---- the result: one JSON document, written with what every machine has ----
+# ---- the result: one JSON document, written with common tools ----
 
 json_text() {
     awk 'BEGIN { ORS = "" } {
@@ -82,7 +81,7 @@ write_result() {
     echo "smoke: $([ "$1" = 0 ] && echo passed \
         || echo "failed: $failure"), $SECONDS s, written to $out/smoke.json"
 }
-# record NAME COMMAND...: runs it and keeps what it printed.
+# record NAME COMMAND...: runs the command and records its output.
 record() {
     local name=$1
     shift

@@ -1,8 +1,8 @@
 /*
- * A CUDA program without a framework and without CUDA's headers: `plain driver`, on the driver's
- * interface; `plain runtime LIBRARY`, on a CUDA runtime of any version, loaded from that file.
- * Prints what programs/probe.py says; with `--without-kernels`, where those compute nothing, it
- * launches none.
+ * A CUDA program without a framework and without CUDA's headers: `plain driver` uses the driver's
+ * interface, `plain runtime LIBRARY` a CUDA runtime of any version, loaded from that file. Prints a
+ * result as specified in programs/probe.py; with `--without-kernels`, where kernels compute
+ * nothing, the program launches none.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static const char ptx[] =
     "ld.global.u32 %r1, [%d0];\nmad.lo.u32 %r1, %r1, 2, 1;\n"
     "st.global.u32 [%d0], %r1;\nret;\n}\n";
 
-/* The calls used, of either interface: 0 is success in both. */
+/* The calls used of either interface; 0 is success in both. */
 struct calls {
     int (*alloc)(uint64_t *, size_t);
     int (*release)(uint64_t);
@@ -78,8 +78,8 @@ static void open_driver(struct calls *calls)
     need(set(context), "cuCtxSetCurrent");
 }
 
-/* Kernels of a program without nvcc are the driver's; the runtime itself is asked where
- * its calls are. */
+/* A program without nvcc launches kernels through the driver, whose functions it gets from the
+ * runtime. */
 static void open_runtime(struct calls *calls, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW);
@@ -92,12 +92,12 @@ static void open_runtime(struct calls *calls, const char *path)
     find(library, "cudaMallocAsync", &calls->alloc_async);
     find(library, "cudaFreeAsync", &calls->release_async);
     find(library, "cudaMemcpy", &calls->copy);
-    need(calls->release(0), "cudaFree"); /* makes the context */
+    need(calls->release(0), "cudaFree"); /* creates the context */
     entry = NULL;
     void *found = dlsym(library, "cudaGetDriverEntryPoint");
     memcpy(&entry, &found, sizeof(found));
     if (!entry)
-        return; /* a later runtime has another in its place */
+        return; /* a later runtime has a replacement */
     need(entry("cuModuleLoadData", (void **)&calls->load, 0), "cuModuleLoadData");
     need(entry("cuModuleGetFunction", (void **)&calls->get, 0), "cuModuleGetFunction");
     need(entry("cuLaunchKernel", (void **)&calls->launch, 0), "cuLaunchKernel");

@@ -1,4 +1,4 @@
-/* A CUDA program as nvcc builds it. Prints what programs/probe.py says. */
+/* A CUDA program built by nvcc. Prints a result as specified in programs/probe.py. */
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
