@@ -1,11 +1,11 @@
 #!/bin/bash
-# gpumux state backup: while gpumux runs, for its owner alone, over another file only when told to;
-# and what a terminal shows of a large one.
+# gpumux state backup: works while gpumux runs, only for the owner, and overwrites a file only on
+# request; also its progress on a terminal.
 . "$(dirname "$0")/lib.sh"
 command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 command -v script > /dev/null || skip "script is not installed"
 
-# backup STATUS ARGUMENT...: what it prints is left in $work/out and $work/err.
+# backup STATUS ARGUMENT...: runs the command; its output is left in $work/out and $work/err.
 backup() {
     local got=0
     "$gpumux" state backup --state "$state" "${@:2}" > "$work/out" 2> "$work/err" || got=$?
@@ -76,7 +76,7 @@ backup 0 "$work/copies/large"
 [ ! -s "$work/err" ] || fail "progress in a file: $(cat "$work/err")"
 
 echo "-- a signal"
-# It is pending when the command begins, so that it comes in the middle whatever the machine does.
+# The signal is pending when the command starts, so that it arrives in the middle at any speed.
 blocked='use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM)); kill TERM => $$; exec @ARGV'
 perl -e "$blocked" "$gpumux" state backup --overwrite --state "$state" "$copy" > "$work/out" \
     2> "$work/err" \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Nodes over the network as time goes by: certificates are renewed and expire, machines take each
-# other's names, come back late, and do not know an account.
+# Nodes on the network over time: certificates are renewed and expire, and machines take each
+# other's names, come back late, and lack an account.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cluster.sh"
 command -v openssl > /dev/null || skip "openssl is not installed"
@@ -52,7 +52,7 @@ join_node brief "$(new_token)" > /dev/null
 ends=$(openssl x509 -in "$work/brief/node/node.pem" -noout -enddate)
 ends_s=$(date -d "${ends#*=}" +%s)
 expired() { [ "$EPOCHSECONDS" -gt "$ends_s" ]; }
-# A connection outlives the certificate that it began with, but only if that was renewed.
+# A connection outlives its first certificate only if the certificate was renewed.
 version=$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
 (
     cd "$work/brief"
@@ -88,17 +88,17 @@ start_node twin
 wait_until "it is connected" is_connected twin
 kill_node twin
 wait_until "it is away" is_away twin
-# A connection of this very node that nobody will ever speak on again, and that nobody closes.
+# A connection of this node that is never used again and never closed.
 jq -c --arg v "$version" '{type: "hello", protocol: 1, version: $v, attempts: [], node: {name: "twin", instance: .instance,
     version: $v, labels: {}, devices: []}}' "$work/twin/node/node.json" > "$work/hello"
-# Before, some that are gone before they can be welcomed: none of them is taken for connected.
+# Before it, several connections that end before a welcome: none counts as connected.
 for _ in 1 2 3 4 5; do
     openssl s_client -connect "localhost:$port" -quiet -no_ign_eof -alpn gpumux-node/1 \
         -cert "$work/twin/node/node.pem" \
         -key "$work/twin/node/node.key" < "$work/hello" > /dev/null 2>&1 || true
 done
 wait_until "it is away again" is_away twin
-new_token > /dev/null # is durable after all of that, which is in the log then
+new_token > /dev/null # its commit follows all of the above, so the log is complete
 joined=$(grep -c 'node_joined.*node=twin' "$control_log")
 (cd "$work/twin" && cat ../hello && exec sleep 1000) \
     | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
@@ -132,7 +132,7 @@ wait_until "twin is back" is_connected twin
 id=$(submit '{"command": ["sleep", "1000"]}')
 wait_field "$id" state running
 join_node spare "$(new_token)" > /dev/null
-# as a network that is cut: its supervisors live on until the lease is over
+# like a cut network: its supervisors live until the lease ends
 kill -STOP "$(node_pid twin)"
 start_node spare
 wait_until "the spare node is connected" is_connected spare

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The process that moves a suspended task's memory is killed, hangs, or fails: the task is never
-# taken for one that runs while it stands still, nor for one that is off its device while it runs.
-# By a driver that does as it is told.
+# The process that moves a suspended task's memory is killed, hangs, or fails. The task never counts
+# as running while it is stopped, nor as suspended while it runs. A special driver takes orders from
+# files.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 steered=$work/steered
@@ -15,7 +15,7 @@ up() {
     local gpumux=$steered/bin/gpumux
     start --emulate 1xH200:24g --policy firstfit --set mps=off
 }
-# A task's own driver is the emulated one.
+# The task itself uses the emulated driver.
 task() {
     submit "$(json_with '{}' devices 1 quota '"20g"' command \
         "$(json_words env LD_LIBRARY_PATH="$GPUMUX_BUILD/emu" "$burn" --step-ms 20 --memory "$1" \
@@ -40,7 +40,7 @@ stands_still() {
     jq -e '.place == "host"' "$state/node/records/$id.1" > /dev/null \
         || fail "there is no record of it"
 }
-# driver STEP WORD: what it does there from now on; without a word, its work.
+# driver STEP WORD: sets the driver's behaviour at this step; without a word, the normal one.
 driver() {
     if [ $# -gt 1 ]; then
         echo "$2" > "$state/emu/devices.$1"

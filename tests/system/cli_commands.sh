@@ -1,5 +1,5 @@
 #!/bin/bash
-# The client commands against a daemon: what they print, what they change, and their exit codes.
+# The client commands with a daemon: output, changes and exit codes.
 . "$(dirname "$0")/lib.sh"
 stage_build
 
@@ -20,7 +20,7 @@ exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set monitor_memory_soft=9
 said 'monitor_memory_soft: must not be more than monitor_memory_hard'
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --listen nonsense:nonsense
 said '--listen: an address must be \[HOST:\]PORT'
-exits 2 "$gpumux" ps --state running,runing # asked or not
+exits 2 "$gpumux" ps --state running,runing # a typo in one of the states
 said "no state 'runing'; the states are: queued, .*, cancelled"
 printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
 exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml"
@@ -125,7 +125,7 @@ said '^ID  *NAME  *KIND  *STATE'
 [ "$("$gpumux" ps -q --name one)" = "$id" ] || fail "ps by name"
 [ "$("$ask" -f <("$gpumux" ps -o json --state failed) 'workloads[].name')" = three ] || fail "ps by state"
 grep -q "^- id: $id" <("$gpumux" ps -a -o yaml) || fail "ps as YAML"
-# Six hundred that never run: it is about listing them, not about starting processes.
+# Six hundred workloads that never run, because the test is about lists.
 hold=$("$gpumux" submit -d 0 --name hold -- sleep 1000)
 for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many --after hold -- true > /dev/null; done
 [ "$("$gpumux" ps -a -q --name many | wc -l)" = 600 ] || fail "ps does not turn pages"
@@ -136,7 +136,7 @@ said 'it has no device'
 said 'exit 0'
 exits 3 "$gpumux" describe nobody
 exits 3 "$gpumux" explain nobody
-exits 3 "$gpumux" describe -o json nobody "$id" # though there is one
+exits 3 "$gpumux" describe -o json nobody "$id" # although one operand exists
 exits 1 "$gpumux" explain "$id"
 said "it has ended"
 exits 3 "$gpumux" logs 999999
@@ -171,7 +171,7 @@ said 'RAN  *SPEED  *SHARE'
 said ' burning .* running .* [0-9.]\+k\?/s '
 waiting=$("$gpumux" submit --name waiting --after burning -- true)
 note=$(field "$waiting" text)
-exits 0 "$gpumux" top --once # into a file: nothing is cut
+exits 0 "$gpumux" top --once # not a terminal: no line is cut
 said "${note:?}\$"
 exits 0 "$gpumux" describe burning
 "$gpumux" explain burning | grep -q "runs here" || fail "explain says where it runs"
@@ -180,10 +180,10 @@ mute=$("$gpumux" submit -d 0 --name mute -- sleep 1000)
 is_slow() { [[ $(field "$mute" usage) == {* ]] && has "$mute" usage.samples_per_s null; }
 wait_until "what it uses is known, but no speed" is_slow
 exits 0 "$gpumux" cancel burning mute
-# A frame on a whole screen, then the key that ends it.
+# A frame on a whole screen, then the key that quits.
 TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" "$work/screen" <<< q
 grep -q DEVICE "$work/screen" && grep -q SPEED "$work/screen" || fail "top: $(cat -v "$work/screen")"
-# On a terminal a note ends at its edge; in a pipe it is whole.
+# On a terminal a note is cut at the edge; in a pipe the note is complete.
 large=$("$gpumux" submit --quota 500g --name large -- true 2> /dev/null)
 wait_until "why it waits is known" eval '[ -n "$(field "$large" text)" ]'
 for columns in 80 1000; do
@@ -223,7 +223,7 @@ wait_until "following goes on over a restart" grep -qE "$long +cancelled" "$work
 kill "$follower"
 exits 1 "$gpumux" cancel long
 said 'already ended'
-# Between two attempts it does not run; what never ran says so, followed or not.
+# Between two attempts a workload does not run; logs report a workload that never ran, also with -f.
 again=$("$gpumux" submit -d 0 --name again -- sleep 1000)
 wait_field "$again" state running
 exits 0 "$gpumux" drain "$node"
@@ -243,17 +243,17 @@ exits 0 "$gpumux" undrain "$node"
 exits 3 "$gpumux" cancel nobody
 "$gpumux" submit -d 0 --array 3 --name half -- sh -c '[ $GPUMUX_ARRAY_INDEX = 0 ] || sleep 1000' > /dev/null
 exits 0 "$gpumux" wait 'half[0]'
-exits 0 "$gpumux" cancel half --grace 0s # whose first has ended: that is no mistake of the user's
+exits 0 "$gpumux" cancel half --grace 0s # the first element has already ended, which is no error
 exits 1 "$gpumux" wait half
 "$gpumux" submit -d 0 --name with --after half:ended -- sleep 1000 > /dev/null
 for command in cancel explain; do
     exits 1 "$gpumux" $command half
     said 'half: every element has already ended'
 done
-exits 1 "$gpumux" cancel half with # though there is nothing to do for the first
+exits 1 "$gpumux" cancel half with # although the first name needs no action
 exits 1 "$gpumux" wait with
 said 'cancelled'
-# Named twice, the second time its elements have ended since they were listed.
+# Named twice: the second time the elements have ended since they were listed.
 "$gpumux" submit --quota 500g --array 3 --name twice -- true > /dev/null
 exits 0 "$gpumux" cancel twice twice
 exits 0 "$gpumux" drain "$node"
@@ -271,7 +271,7 @@ exits 0 "$gpumux" config check "$work/config.yaml"
 echo 'polcy: firstfit' >> "$work/config.yaml"
 exits 1 "$gpumux" config check "$work/config.yaml"
 said 'polcy'
-# What no daemon would start with is not called right.
+# Options that no daemon accepts are wrong usage.
 while read -r line; do
     echo "$line" > "$work/config.yaml"
     exits 1 "$gpumux" config check "$work/config.yaml"
@@ -286,7 +286,7 @@ allowances: {alice: many}
 mps: maybe
 END
 say settings without effect
-# refused TEXT ARGUMENT...: a mistake in the command line.
+# refused TEXT ARGUMENT...: expects a usage error.
 refused() { exits 2 timeout "$deadline_s" "$gpumux" "${@:2}"; said "$1"; }
 for daemon in up control; do
     refused "only in 'gpumux sim'" $daemon --state "$work/none" --set without=gate
@@ -308,7 +308,7 @@ refused 'explain and --out cannot be combined' sim --explain 1 --out "$work/none
 say maintenance
 exits 0 "$gpumux" doctor --state "$state"
 said 'ok .*gpumux'
-# It finds cgroup v2 wherever it is mounted, as the node does.
+# Finds cgroup v2 wherever it is mounted, like the node.
 if mount=$(writable_cgroup); then
     said "ok .*cgroup v2 is writable at $mount"
 else

@@ -1,5 +1,5 @@
 #!/bin/bash
-# gpumux run: output, input, signals, exit codes, and a gpumux that goes away in the middle.
+# gpumux run: output, input, signals, exit codes, and a restart of gpumux in the middle.
 . "$(dirname "$0")/lib.sh"
 start --emulate 1xT4
 
@@ -38,14 +38,14 @@ mine=x exits 0 run --export none -e other=1 -- sh -c 'echo "$mine,$other,${PATH:
 [ "$(cat "$work/out")" = ",1,path" ] || fail "$(cat "$work/out")"
 cd /
 
-# begin COMMAND...: run in the background, until its first line of output has come.
+# begin COMMAND...: runs it in the background, until its first line of output.
 begin() {
     : > "$work/out"
     "$gpumux" run -d 0 --grace 60s -- "$@" < /dev/null > "$work/out" 2> "$work/err" &
     client=$!
     wait_until "the command has begun" test -s "$work/out"
 }
-# ended CODE: so the one that was begun has to end.
+# ended CODE: expects this exit code of the command begun.
 ended() {
     local got=0
     wait "$client" || got=$?

@@ -1,16 +1,16 @@
 #!/bin/bash
-# libgpumux in a workload: what it knows, that its reports arrive, that a service can say that it is
-# ready; and in a program that gpumux did not start, where it does nothing.
+# libgpumux in a workload: facts, reports, and the readiness of a service; and in a program outside
+# of gpumux, where the library does nothing.
 . "$(dirname "$0")/lib.sh"
 program=$GPUMUX_BUILD/tests/system/client_program
-# Deep enough that the path of the reports' socket is longer than an address, and that of the API's
-# is not.
+# So deep that the path of the reports' socket is longer than a socket address, and the API's is
+# not.
 state=$work/$(printf 'd%.0s' {1..75})
 export GPUMUX_SOCKET=$state/api.sock
 [ ${#GPUMUX_SOCKET} -lt 108 ] || fail "the directory is too deep: $GPUMUX_SOCKET"
 start --emulate 1xT4
 
-# said ID: its output, without times.
+# said ID: prints the output without times.
 said() { output "$1" | cut -d ' ' -f 4-; }
 # shellcheck disable=SC2317
 says() { said "$1" | grep -qxF "$2"; }
@@ -44,7 +44,7 @@ wait_field "$id" state running
 control=$(tr '\0' '\n' < "/proc/$(pgrep -fx "$program train")/environ" \
     | sed -n 's/^GPUMUX_CONTROL=//p')
 [ ${#control} -ge 108 ] || fail "the path is too short for this test: $control"
-# 1,000 a second, less on a machine with better things to do.
+# 1,000 samples a second, fewer on a busy machine.
 moves() { field "$id" usage.samples_per_s | awk '{ exit !($1 + 0 > 10 && $1 + 0 < 1200) }'; }
 wait_until "its speed is known" moves
 says "$id" "not heard" && fail "a report was not heard"

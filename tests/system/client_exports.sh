@@ -1,6 +1,6 @@
 #!/bin/bash
-# libgpumux.so.0 exports the calls of its header and nothing else, needs nothing but the C library,
-# and no newer one than programs in the field have; the header is C and C++.
+# libgpumux.so.0 exports exactly the calls of its header and needs only the C library, in a version
+# that older systems have; the header is valid C and C++.
 set -euo pipefail
 library=$GPUMUX_BUILD/src/client/libgpumux.so.0
 header=$GPUMUX_SOURCE/src/client/gpumux.h

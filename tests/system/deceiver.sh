@@ -1,7 +1,7 @@
 #!/bin/bash
-# A workload that rewrites all that its user can write, again and again, while agents come and go:
-# it escapes neither its device's eviction nor its quota nor its kind, and nobody else's process is
-# touched. On an emulated device.
+# A workload that keeps rewriting all files that its user can write, while agents are restarted: it
+# cannot escape an eviction, its quota or its kind, and no other process is harmed. On an emulated
+# device.
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || skip "needs root, to run a workload as another user"
 stage_build
@@ -10,7 +10,7 @@ deceiver=65534 stranger=65533 restarts=50
 up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=1s; }
 mkdir -m 777 "$work/open"
 
-# What it would most like to be: somebody else, a service, ended well, without devices.
+# The identities that the workload claims: another workload, a service, a success, no devices.
 cat > "$work/open/deceive" << 'END'
 trap '' TERM
 cd "$(dirname "$GPUMUX_CONTROL")" || exit 1

@@ -1,13 +1,13 @@
 #!/bin/bash
-# A device that services and tasks share: in which mode, with which share, and what a service's own
-# word about its latency does. On emulated devices.
+# A device shared by services and tasks: the mode, the shares, and the effect of latencies that a
+# service reports. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() {
     start --emulate 1xH200:24g --policy firstfit --set mode_kept=2s --set monitor_calm=500ms --set \
         monitor_hold_min=500ms --set monitor_outside=10m "$@"
 }
-# service RATE KERNEL_MS, task OPTION...: ids
+# service RATE KERNEL_MS, task OPTION...: print ids
 service() {
     submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words \
         "$burn" --service --rate "$1" --kernel-ms "$2" --sm 40 --slip)}"
@@ -19,14 +19,14 @@ task() {
 mode_is() { has "$1" usage.protection.mode "$2"; }
 limit() { field "$1" "usage.protection.limits[name=$2].value"; }
 limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
-# rate_below ID PERMILLE: it is held by its rate, to less than that
+# rate_below ID PERMILLE: the rate limit is set, and less than this
 rate_below() {
     local rate
     rate=$(limit "$1" rate_permille)
     [ "$rate" != null ] && [ "$rate" -gt 0 ] && [ "$rate" -lt "$2" ]
 }
 metric() { api GET /metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
-# The share that a task which starts now gets from the driver; nothing: all.
+# Prints the share that a new task gets from the driver; nothing: the whole device.
 share_now() { "$gpumux" run --quota 1g -- env | sed -n 's/^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=//p'; }
 
 echo "-- a service that says how long it takes"
@@ -89,8 +89,8 @@ end_lasting() { # end_lasting HOW: by a signal (wait), or by itself (exit)
         has "$coarse" exit_code 7 || fail "$(show "$coarse")"
     fi
 }
-# Its end waits for 1.5 s by the clock: on a machine that stands still for as long, the agent comes
-# too late, and then others are hurt. That does not happen three times.
+# The end waits for 1.5 s of wall-clock time. On a machine that stalls for as long, the agent is too
+# late and neighbours are harmed, but not three times in a row.
 is_ended_by_mps() { # is_ended_by_mps HOW
     local before there
     for _ in 1 2 3; do
@@ -176,7 +176,7 @@ does=$(json_words "$burn" --steps 1000000 --sm 60 --step-ms 200 --kernels-per-st
 again=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $does, \"resume\": $does}")
 beside=$(task --step-ms 5)
 wait_until "it is started again" restarted
-# What they get then changes what the service does, and with it what they get.
+# The shares affect the service's load, and the load affects the shares.
 wait_until "its limits are known" eval \
     '[ "$(field "$again" attempt)" -ge 2 ] && [ "$(limit "$again" share_percent)" != null ]'
 [ "$(limit "$again" share_percent)" -le 80 ] || fail "it got all SMs again: $(show "$again")"

@@ -1,11 +1,10 @@
 #!/bin/bash
-# The commands in the README and in docs/ do what the pages say: every block marked ```sh run is
-# run.
+# Runs every block of the README and of docs/ that is marked ```sh run.
 #
-# A page's blocks are one script, in order, in an empty directory, with `set -e`: a command that
-# fails fails the test and is named by page and line. A page that starts gpumux itself (`gpumux up`,
-# or `gpumux control` and nodes) starts its own; the others find one that is up. Both live in a
-# fresh state directory, on emulated devices. DOCS_PAGES=docs/api.md runs some pages only.
+# The blocks of a page are one script, in order, in an empty directory, with `set -e`: a failing
+# command fails the test, which names its page and line. A page that starts gpumux itself (`gpumux
+# up`, or `gpumux control` and nodes) starts its own; other pages find a running one. Both have a
+# fresh state directory and emulated devices. DOCS_PAGES=docs/api.md runs only some pages.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 for tool in cc cmake curl jq pkg-config; do
@@ -17,7 +16,7 @@ pages=${DOCS_PAGES:-README.md docs/*.md}
 page_limit_s=60
 ran=0
 
-# What a page's `gpumux` is: the one under test, whose `up` gets a state directory and quick beats.
+# The `gpumux` of a page is the one under test; its `up` gets a state directory and short beats.
 mkdir "$work/bin"
 cat > "$work/bin/gpumux" <<END
 #!/bin/bash
@@ -38,8 +37,8 @@ END
 ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$work/bin/"
 chmod 755 "$work/bin/gpumux"
 
-# What a page that compiles finds: libgpumux as it is installed, and a compiler that makes programs
-# fit for a library with sanitizers in it.
+# For pages that compile: an installed libgpumux, and a compiler that adds the sanitizers of the
+# library.
 cmake --install "$GPUMUX_BUILD" --prefix "$work/installed" --component client > /dev/null
 pkg_config_file=$(find "$work/installed" -name gpumux.pc)
 export PKG_CONFIG_PATH=${pkg_config_file%/*}
@@ -51,7 +50,7 @@ exec $(command -v cc) ${GPUMUX_SANITIZE:+-fsanitize=$GPUMUX_SANITIZE} "\$@"
 END
 chmod 755 "$work/bin/cc"
 
-# After a block that started gpumux: wait until it has come up.
+# After a block that started gpumux, waits until it is ready.
 cat > "$work/prelude.sh" <<'END'
 set -eo pipefail
 trap 'echo "$block: failed: $BASH_COMMAND" >&2' ERR
@@ -64,14 +63,14 @@ await() {
     done
 }
 control_ready() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz > /dev/null; }
-# nodes_ready N: so many are connected.
+# nodes_ready N: N nodes are connected.
 nodes_ready() {
     curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes \
         | jq -e --argjson n "$1" '[.nodes[] | select(.connected)] | length == $n' > /dev/null
 }
 END
 
-# The port that pages speak of may be taken here: another stands in for it.
+# Another port replaces the page's, which may be in use here.
 page_port=7443
 port_is_taken() { grep -qi ":$(printf %04x "$1") " /proc/net/tcp /proc/net/tcp6; }
 free_port() {
@@ -80,7 +79,7 @@ free_port() {
     echo $port
 }
 
-# script_of PAGE: its runnable blocks.
+# script_of PAGE: prints its runnable blocks.
 script_of() {
     awk -v page="$1" '
         /^```sh run$/ { inside = 1; printf "block=\"%s:%d\"\n", page, FNR; next }

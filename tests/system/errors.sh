@@ -10,7 +10,7 @@ exit_program=$GPUMUX_BUILD/tests/shim/shim_exit_program
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 mkdir -m 777 "$work/t"
 
-# which keeps them together
+# firstfit keeps workloads on one device
 up() { start --emulate "${devices:-1xH200:24g}" --policy firstfit "$@"; }
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
@@ -26,8 +26,8 @@ daemon_of() { cat "$(pipe 0)/nvidia-cuda-mps-control.pid" 2> /dev/null; }
 control() { echo "$1" | CUDA_MPS_PIPE_DIRECTORY=$(pipe 0) "$emu/nvidia-cuda-mps-control"; }
 server_is() { control "get_server_status $(control get_server_list)" | grep -q "^$1"; }
 
-# spec KIND STEPS [JSON]: works on a shared device; STEPS tells its processes from others. None has
-# much to do: beside a service the shim of a task that launches all the time keeps a core busy.
+# spec KIND STEPS [JSON]: a workload on a shared device; STEPS distinguishes its processes. The load
+# is low: beside a service, the shim of a task that launches without pause keeps a core busy.
 spec() {
     local does="--step-ms 250 --busy-percent 4 --kernels-per-step 1 --steps"
     [ "$1" = task ] || does="--service --rate 10 --kernel-ms 1 --requests"
@@ -35,7 +35,7 @@ spec() {
     json_with "${3:-"{}"}" kind "\"$1\"" devices 1 quota '"2g"' command \
         "$(json_words "$burn" --sm 30 --memory 1g $does "$2")"
 }
-# The processes that burn so many steps, or answer so many requests, on our devices.
+# burning STEPS: prints the processes on our devices with this many steps or requests.
 burning() {
     for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$state/emu/devices" \
         "/proc/$p/environ" && echo "$p"; done; true
@@ -45,7 +45,7 @@ is_client() {
     local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1
 }
 fault_free_client() { control "get_client_list $(control get_server_list)" | grep -qx "$1"; }
-# A process there that faults; fails until it has a context.
+# hit STEPS: a fault in such a process; fails until the process has a context.
 hit() { fault 0 illegal-address "$(burning "$1" | head -n 1)"; }
 
 # A service and a task on one device, both clients of its MPS server.
@@ -60,7 +60,7 @@ service_is_unharmed() {
     at "$service" 1 && has "$service" failures 0 && is_client 900001 \
         || fail "the service: $(show "$service")"
 }
-# And that it is unharmed shows in what it does from now on.
+# The service's progress from now on shows that it is unharmed.
 service_answers_on() {
     local said
     said=$(output "$service" | grep -c requests=)
@@ -68,7 +68,7 @@ service_answers_on() {
         '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
     service_is_unharmed
 }
-# resumes [JSON]: and leaves a sign.
+# resumes [JSON]: a workload whose resume command leaves a sign.
 resumes() {
     json_with "${1:-"{}"}" resume "$(json_shell "touch $work/t/resumed; exec $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")"
 }
@@ -118,7 +118,7 @@ unresponsive_task_is_terminated_by_mps() {
     cancel "$task"
     local i
     for i in 1 2 3 4 5 6 7 8 9 10; do
-        # Who has not made a context after five seconds is not waited for.
+        # A process without a context after five seconds is not waited for.
         ! grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" \
             || [ $((SECONDS - begun_s)) -ge 4 ] \
             || fail "a client was ended while another was starting"
@@ -145,7 +145,7 @@ endless_task_is_ended_at_limit() {
     service=$(submit "$(spec service 900001)")
     wait_until "the service is a client of MPS" is_client 900001
     local limit
-    for limit in 3s 10s 30s; do # a busy machine may have it begin too late
+    for limit in 3s 10s 30s; do # on a busy machine the task may start too late
         task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"grace\": \"1s\", \"time_limit\": \"$limit\",
             \"command\": $(json_shell \
                 "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000")}")
@@ -183,7 +183,7 @@ killed_task_resumes_and_spares_neighbours() {
     # Two processes of 1 GiB each, and nothing of the dead one.
     wait_until "nothing of it is left on the device" eval '[ "$(device 0 usage.memory_used_bytes)" = $((2 << 30)) ]'
     service_is_unharmed
-    # Three times, then it has failed.
+    # It fails after three times.
     local attempt
     for attempt in 2 3 4; do
         wait_until "attempt $attempt" at "$task" $attempt
@@ -201,11 +201,11 @@ killed_task_resumes_and_spares_neighbours() {
     service_answers_on
 }
 
-# stubborn STEPS: a process that burns, under one that does not listen to SIGTERM and outlives it.
+# stubborn STEPS: a process that burns, below a process that ignores SIGTERM and outlives it.
 stubborn() {
     echo "{\"command\": $(json_shell "trap '' TERM; $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps $1; while :; do sleep 0.1; done")}"
 }
-# A client of our own beside the agent's; its answer to cuInit comes into FILE.joined.
+# A client of our own beside the agent's; the result of its cuInit goes to FILE.joined.
 client_beside() {
     GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") \
         LD_PRELOAD="$1" "$in_steps" "$2"
@@ -221,7 +221,7 @@ fault_suspects_return_one_by_one() {
     other=$(submit "$(spec task 900003 "$(stubborn 900003)")")
     wait_until "all are clients of MPS" eval 'is_client 900001 && is_client 900002 && is_client 900003'
     pipe 0 > "$work/pipe"
-    freeze 0 burning 900003 # as long as it is there, so is the fault
+    freeze 0 burning 900003 # the fault remains as long as this process
     wait_until "it faults" hit 900002
     wait_until "why they leave is kept" eval \
         'grep -q "\"verdict\":\"suspect\"" "$state/node/records/$task.1" && grep -q "\"verdict\":\"suspect\"" "$state/node/records/$other.1"'
@@ -265,8 +265,8 @@ fault_suspects_return_one_by_one() {
     wait_until "the other runs, and is cleared" eval 'has "$other" state running && has "$other" suspect false'
 }
 
-# The agent looks at MPS five times a second, or as often as a busy machine lets it; once in two seconds is too seldom.
-# Leaves in look_ms how often that is here.
+# The agent checks MPS five times a second, or as often as a busy machine permits; once in two
+# seconds is too rare. Sets look_ms to the interval here.
 is_watched() {
     local before begun_ms
     before=$(looks)
@@ -305,8 +305,8 @@ lost_mps_is_replaced_without_blame() {
     wait_until "it is watched" is_watched
     local what try attempt=1 noticed_after_ms soonest_ms most_ms
     for what in mps-control-crash mps-server-crash mps-control-hang mps-server-hang; do
-        # The next look finds that it has gone, and asks one that hangs twice, for 0.4 s. Something else may be busy, so it may
-        # be more than that, and the soonest of several counts.
+        # The next check finds the end, and queries a hanging MPS twice, for 0.4 s. The machine may
+        # be busy, so the time may be longer, and the shortest of several counts.
         most_ms=$((3 * look_ms + 500)) soonest_ms=1000000
         [[ $what == *crash ]] || most_ms=$((3 * (look_ms + 400)))
         for try in {1..10}; do
@@ -333,11 +333,11 @@ lost_mps_is_replaced_without_blame() {
     [ ! -s "$state/node/untested" ] || fail "the device is still listed"
     wait_until "the service runs again" past "$service" $attempt
 
-    echo "-- a daemon that ended while no agent watched it" # an attempt may begin before that is known
+    echo "-- a daemon that ended while no agent watched it" # an attempt may start before the end is noticed
     wait_until "it is a client" is_client 900001
     attempt=$(field "$service" attempt)
     crash
-    freeze 0 burning 900001 # it would end by itself, perhaps before anybody looks
+    freeze 0 burning 900001 # the process might end by itself before a check
     kill -KILL "$(cat "$(ls -d "$state"/node/mps/*)/nvidia-cuda-mps-control.pid")"
     up
     wait_until "it is known" told "MPS was lost: it ended while nobody watched it"
@@ -350,7 +350,7 @@ hardware_error_moves_workloads_elsewhere() {
     up
     local xid index other id
     wait_until "they are watched" eval 'device_is 0 state healthy && device_is 1 state healthy'
-    for xid in 48 74 94 120; do # the whole list is in device/repair_test
+    for xid in 48 74 94 120; do # device/repair_test has the whole list
         fault 1 xid $xid
         wait_until "Xid $xid disables" device_is 1 state disabled
         wait_until "an operator is told of Xid $xid" told "device_alarm.*Xid $xid:"
@@ -370,7 +370,7 @@ hardware_error_moves_workloads_elsewhere() {
         wait_until "it runs elsewhere" eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
         wait_until "by its resume command" test -e "$work/t/resumed"
         has "$task" failures 0 || fail "it was blamed: $(show "$task")"
-        # A look may come before the Xid of a device that is lost.
+        # A check may precede the Xid of a lost device.
         [[ $(text_of "$task" 0) =~ its\ device\ is\ disabled:\ (Xid|fallen) ]] || fail "$(show "$task")"
         fault "$index" reset
         "$gpumux" enable "$(device "$index" uuid)"
@@ -440,7 +440,7 @@ END
         wait_until "it is well" device_is 0 state healthy
         task=$(submit "$(spec task 900002)")
         wait_until "it is a client of MPS" is_client 900002
-        freeze 0 burning 900002 # so that MPS is in use until it is killed
+        freeze 0 burning 900002 # keeps MPS in use until it is killed
         daemon=$(daemon_of)
         touch "$work/t/no-mps"
         [ $first = mps ] || fault 0 xid 48

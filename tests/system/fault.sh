@@ -1,6 +1,6 @@
 #!/bin/bash
-# A GPU fault among clients of one MPS server: all end, the service is back soon, and who did it is
-# found.
+# A GPU fault among clients of one MPS server: all end, the service is back soon, and the guilty
+# task is found.
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
@@ -18,7 +18,7 @@ service=$(submit "$(spec service 900001)")
 guilty=$(submit "$(spec task 900002)")
 other=$(submit "$(spec task 900003)")
 for id in "$service" "$guilty" "$other"; do wait_field "$id" state running; done
-# Its process, by its last argument, among those on our devices.
+# The task's process, identified by its last argument, on our devices.
 client() {
     for p in $(pgrep -f "^$burn.*900002"); do
         grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"

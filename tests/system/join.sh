@@ -1,20 +1,20 @@
 #!/bin/bash
-# Nodes over the network: a cluster is prepared, nodes join it and run workloads, and whoever may
-# not is refused, on either side, with a reason.
+# Nodes over the network: a cluster is prepared, nodes join it and run workloads; both sides refuse
+# unauthorized peers, with a reason.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cluster.sh"
 command -v openssl > /dev/null || skip "openssl is not installed"
 
-# refused PATTERN COMMAND...: it ends badly, and says PATTERN.
+# refused PATTERN COMMAND...: the command fails, and prints PATTERN.
 refused() {
     local pattern=$1 said
     shift
     if said=$("$@" 2>&1); then fail "it was not refused: $*"; fi
     grep -qE -- "$pattern" <<< "$said" || fail "refused, but it says: $said"
 }
-# Control logs one refused connection a second, and counts the others.
+# Control logs one refused connection a second and counts the others.
 next_is_logged() { sleep 1.1; }
-# stranger OPTION...: a TLS client that is not ours; what it hears is printed.
+# stranger OPTION...: a foreign TLS client; prints the responses.
 stranger() {
     timeout $deadline_s openssl s_client -connect "localhost:$port" -servername localhost "$@" 2>&1
 }

@@ -1,9 +1,9 @@
-# What the system tests share: a daemon of their own in a fresh directory, waiting for conditions,
-# and leaving nothing behind. A test sources it first:
+# Common functions of the system tests: a daemon in a fresh directory, waits for conditions, and
+# cleanup. Sourced first:
 #
 #     . "$(dirname "$0")/lib.sh"
 #
-# Waits end with their condition; deadline_s only bounds a test that fails.
+# Waits end with their condition; deadline_s only limits a failing test.
 # shellcheck shell=bash
 set -Eeuo pipefail
 
@@ -15,16 +15,16 @@ chmod 755 "$work"
 state=$work/s
 log=$work/daemon.log
 daemon_pid=
-deadline_s=150 # a virtual machine may stand still for a minute
+deadline_s=150 # a virtual machine may stall for a minute
 export GPUMUX_SOCKET=$state/api.sock
 
-# our_processes: pids that name this test's directory in their arguments, or in what they were
-# started with (an MPS daemon does nowhere else), or work in it. All of them are this test's.
+# our_processes: prints pids of processes with this test's directory in their arguments, in their
+# initial environment (an MPS daemon has it only there), or as working directory.
 our_processes() {
     local files pid
     files=$(grep -lsaF "$work/" /proc/[0-9]*/cmdline /proc/[0-9]*/environ || true
         find /proc -maxdepth 2 -name cwd -lname "$work/*" 2> /dev/null || true)
-    while IFS=/ read -r _ _ pid _; do # those that looked are gone by now
+    while IFS=/ read -r _ _ pid _; do # the pipeline's own processes have ended by now
         [ -z "$pid" ] || [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || [ ! -e "/proc/$pid" ] \
             || echo "$pid"
     done <<< "$files" | sort -u
@@ -49,7 +49,7 @@ trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
 skip() { echo "$*"; exit 77; }
 say() { echo "-- $*"; }
-# skip_part WHY: the test goes on without a part of it, which is counted (scripts/results.awk).
+# skip_part WHY: the test continues without one part, which is counted (scripts/results.awk).
 skip_part() { echo "skipped: $*"; }
 
 # exits CODE COMMAND...: fails on another exit code. The output is left in $work/out and $work/err.
@@ -59,24 +59,24 @@ exits() {
     [ "$got" = "$wanted" ] \
         || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
 }
-# said TEXT: fails unless the command of the last exits() printed it.
+# said TEXT: fails unless the command of the last exits() printed TEXT.
 said() {
     grep -q -- "$1" "$work/out" "$work/err" \
         || fail "'$1' was not said: $(cat "$work/out" "$work/err")"
 }
 
-# pause SECONDS: as sleep, without a process: nothing ever comes from there.
+# pause SECONDS: like sleep, but without a process: nothing ever arrives on this descriptor.
 exec {never}<> <(:)
 pause() { ! read -r -t "$1" -u "$never"; }
 
-# look_again LOOKS: a pause after so many looks. Who looks every 20 ms for long keeps a core busy,
-# and slows down what it waits for.
+# look_again LOOKS: pauses after this number of looks. A long poll every 20 ms would keep a core
+# busy and slow down the condition.
 look_again() {
     if [ "$1" -lt 10 ]; then pause 0.02; elif [ "$1" -lt 20 ]; then pause 0.1; else pause 0.2; fi
 }
 
-# wait_until WHAT COMMAND...: until the command succeeds; WHAT is said if it never does. What the
-# command says is not shown, so it must not fail().
+# wait_until WHAT COMMAND...: waits until the command succeeds; WHAT is printed on failure. The
+# command's output is discarded, so it must not call fail().
 wait_until() {
     local what=$1 end=$((SECONDS + deadline_s)) looks=0
     shift
@@ -86,8 +86,8 @@ wait_until() {
     done
 }
 
-# writable_cgroup: where cgroup v2 is mounted, if this process may make groups there that the kernel
-# can end.
+# writable_cgroup: prints the mount point of cgroup v2, if this process may make groups there that
+# the kernel can end.
 writable_cgroup() {
     local root group
     root=$(awk '$3 == "cgroup2" && $4 ~ /^rw/ { print $2; exit }' /proc/self/mounts)
@@ -99,8 +99,8 @@ writable_cgroup() {
 }
 
 # stage_build: from here on, the programs and libraries are copies in $work. A test that runs any of
-# them as another user needs that: the build may lie in a home directory that only its owner can
-# enter.
+# them as another user needs the copies, because the build may be in a home directory that only its
+# owner can enter.
 stage_build() {
     local staged=$work/build
     mkdir "$staged"
@@ -116,7 +116,7 @@ stage_build() {
 daemon_alive() { kill -0 "$daemon_pid" 2> /dev/null; }
 daemon_ready_or_gone() { ! daemon_alive || "$ask" "$GPUMUX_SOCKET" /readyz; }
 
-# start [OPTION...]: `gpumux up`, and waits until its node has joined. run_as: a prefix, if set.
+# start [OPTION...]: runs `gpumux up` and waits until its node has joined. run_as: a prefix, if set.
 start() {
     ${run_as[@]+"${run_as[@]}"} "$gpumux" up --state "$state" --set allow_root=true \
         --set beat=100ms --set resend=200ms --set backoff_min=20ms "$@" >> "$log" 2>&1 &
@@ -125,7 +125,7 @@ start() {
     daemon_alive || fail "the daemon has ended: $(tail -n 3 "$log")"
     wait_until "the node has joined" node_joined
 }
-# device NUMBER FIELD: of the first node.
+# device NUMBER FIELD: prints a field of a device of the first node.
 device() { "$ask" "$GPUMUX_SOCKET" /v1/nodes "nodes[0].devices[$1].$2"; }
 node_joined() { [ "$("$ask" "$GPUMUX_SOCKET" /v1/nodes 'nodes[0].connected')" = true ]; }
 # is_connected NODE, is_away NODE
@@ -142,15 +142,15 @@ stop() {
 
 # ---- the API ----
 
-# as UID COMMAND...: as that user, in the group of the same number. Through env, because setpriv
-# itself keeps capabilities until it executes something: it would find a program that the user
-# cannot reach.
+# as UID COMMAND...: runs it as that user, in the group of the same number. Uses env, because
+# setpriv itself keeps capabilities until its exec: it would find a program that the user cannot
+# reach.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups env "${@:2}"; }
 
-# api METHOD PATH [FIELD]: prints the body, or a field of it (see ask.c); fails unless it is
-# answered well.
+# api METHOD PATH [FIELD]: prints the body, or a field of it (see ask.c); fails without a successful
+# response.
 api() { "$ask" -X "$1" "$GPUMUX_SOCKET" "${@:2}"; }
-# status METHOD PATH [JSON]: prints the answer's status; the body is left in $work/body.
+# status METHOD PATH [JSON]: prints the response's status; the body is left in $work/body.
 status() { "$ask" -s "$work/body" -X "$1" ${3:+-d "$3"} "$GPUMUX_SOCKET" "$2"; }
 # expect_status CODE METHOD PATH [JSON]
 expect_status() {
@@ -159,7 +159,7 @@ expect_status() {
     [ "$got" = "$1" ] || fail "$2 $3 answered $got instead of $1: $(cat "$work/body")"
 }
 
-# json_words WORD...: an array of these strings.
+# json_words WORD...: prints an array of these strings.
 json_words() {
     local word list=
     for word; do
@@ -168,9 +168,9 @@ json_words() {
     done
     echo "[${list#, }]"
 }
-# json_shell COMMAND: an array that has a shell run it.
+# json_shell COMMAND: prints an array that runs the command in a shell.
 json_shell() { json_words sh -c "$1"; }
-# json_with JSON [NAME VALUE]...: the object with these members, where it has none of that name.
+# json_with JSON [NAME VALUE]...: adds these members to the object unless it has them.
 json_with() {
     local json=$1
     shift
@@ -185,7 +185,7 @@ json_with() {
     echo "$json"
 }
 
-# submit JSON: a workload's id. Without a GPU unless JSON says otherwise.
+# submit JSON: prints a workload's id. No GPU unless JSON requests one.
 submit() {
     "$ask" -d "$(json_with "$1" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads \
         'workloads[0].id'
@@ -200,7 +200,7 @@ wait_field() {
     now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2" "$deadline_s" "$3") ||
         fail "workload $1: $2 is $now, not $3: $(show "$1")"
 }
-# ends ID STATE [FAILURE]: waits for its end, which must be this one.
+# ends ID STATE [FAILURE]: waits for the workload's end, which must be this one.
 ends() {
     local now
     now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" state "$deadline_s" succeeded failed \
@@ -209,14 +209,14 @@ ends() {
     [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1")"
     [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1")"
 }
-# told TEXT [ID]: the events, of a workload, in which grep finds it: each a JSON object, with `what`
-# before `text`.
+# told TEXT [ID]: prints the events, of a workload, in which grep finds TEXT: each a JSON object,
+# with `what` before `text`.
 told() { api GET "/v1/events${2:+?workload=$2}" 'events[]' | grep -E -- "$1"; }
-# output ID: what it printed, each line with its time, stream and kind.
+# output ID: prints the workload's output, each line with its time, stream and kind.
 output() { api GET "/v1/workloads/$1/logs"; }
 cancel() { api POST "/v1/workloads/$1/cancel" > /dev/null; }
-# freeze DEVICE COMMAND...: stops the processes that the command lists, where they hold nothing of
-# that emulated device: MPS would wait for it, and be taken for one that hangs.
+# freeze DEVICE COMMAND...: stops the processes that the command prints while they hold no lock of
+# that emulated device, because MPS would wait for the lock and seem to hang.
 freeze() { wait_until "${*:2} stands still" is_frozen "$@"; }
 is_frozen() {
     local pids
@@ -229,5 +229,6 @@ is_frozen() {
     kill -CONT $pids
     return 1
 }
-# no_process TEXT: nobody has TEXT in its arguments. Write it so that the test itself has not.
+# no_process TEXT: no process has TEXT in its arguments. Write TEXT so that the test itself does not
+# match.
 no_process() { ! pgrep -f -- "$1"; }

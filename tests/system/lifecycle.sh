@@ -1,5 +1,5 @@
 #!/bin/bash
-# The ways of a task: dependencies, arrays, retries, time limit, grace, priorities, drain, requeue.
+# The life of a task: dependencies, arrays, retries, time limit, grace, priorities, drain, requeue.
 . "$(dirname "$0")/lib.sh"
 start --emulate 1xT4
 node=$(api GET /v1/nodes 'nodes[0].name')

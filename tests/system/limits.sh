@@ -1,5 +1,5 @@
 #!/bin/bash
-# The limits that a workload waits for: its owner's allowance. `submit --dry-run`, the queue and
+# Limits that keep a workload waiting: its owner's allowance. `submit --dry-run`, the queue and
 # `explain` name them.
 . "$(dirname "$0")/lib.sh"
 
@@ -9,7 +9,7 @@ exits() {
     "${@:2}" > "$work/out" 2> "$work/err" || got=$?
     [ $got = "$1" ] || fail "'${*:2}' exited with $got, not $1: $(cat "$work/out" "$work/err")"
 }
-# waits_for ID TEXT: both the queue and explain say it.
+# waits_for ID TEXT: both the queue and explain print TEXT.
 waits_for() {
     wait_field "$1" state queued
     [[ $(field "$1" text) = *"$2"* ]] || fail "$1 waits for '$2'? $(show "$1")"
@@ -41,7 +41,7 @@ ends "$second" cancelled
 stop
 
 echo "-- what a workload waits for changes"
-# notes_agree ID TEXT: the queue and a dry run say it.
+# notes_agree ID TEXT: the queue and a dry run print TEXT.
 notes_agree() {
     [[ $(field "$1" text) = *"$2"* ]] && "$gpumux" submit --dry-run -- true | grep -qF "$2"
 }

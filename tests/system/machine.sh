@@ -1,15 +1,14 @@
 #!/bin/bash
-# The commands of docs/ that an administrator gives as root, as they stand there, on machines of
-# their own: installed from source, as services, a cluster of two machines, backup and restore,
-# another authority.
+# The root commands of docs/ for administrators, unchanged, on separate machines: installation from
+# source, services, a cluster of two machines, backup and restore, a new authority.
 #
-# A machine is this one's file system with its own writes on top, and a stand-in for systemctl; both
-# share a network that is not this one's. All of it ends with this script.
+# A machine is this one's file system with its own writes on top, and a stand-in for systemctl; the
+# machines share a network of their own. All of it ends with this script.
 if [ "${1:-}" != --inside ]; then
     [ "$(id -u)" = 0 ] || { echo "needs root: it makes namespaces and mounts in them"; exit 77; }
     unshare --net --mount --pid true 2> /dev/null \
         || { echo "namespaces cannot be made here"; exit 77; }
-    # Removed here, where nothing of what is mounted in it can be seen.
+    # Removed here, outside of the mount namespace.
     roots=$(mktemp -d /tmp/gmm.XXXXXX)
     status=0
     unshare --net --mount --propagation private --pid --fork --kill-child --mount-proc "$0" \
@@ -28,7 +27,7 @@ runner='system/machine'
 
 mount -t tmpfs tmpfs "$roots"
 
-# machine NAME: a root of its own in $roots/NAME.
+# machine NAME: makes a root in $roots/NAME.
 machine() {
     local root=$roots/$1 own=$roots/$1.own
     mkdir -p "$root" "$own/upper" "$own/work"
@@ -41,7 +40,7 @@ machine() {
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
     mount -t tmpfs tmpfs "$root/run"
     if [ ! -e "$root$GPUMUX_SOURCE/Makefile" ]; then
-        mkdir -p "$root$GPUMUX_SOURCE" # in a /tmp that is the machine's own
+        mkdir -p "$root$GPUMUX_SOURCE" # in a /tmp of the machine itself
         mount --bind "$GPUMUX_SOURCE" "$root$GPUMUX_SOURCE"
     fi
     rm -rf "$root/var/lib/gpumux" "$root/etc/gpumux" "$root/usr/local" "$root/opt/gpumux"
@@ -50,14 +49,14 @@ machine() {
     echo "127.0.0.1 localhost gpu-control.example" > "$root/etc/hosts"
     sed -i '/^gpumux:/d' "$root/etc/group" "$root/etc/gshadow"
 }
-# on MACHINE COMMANDS: as root there, at the top of the tree.
+# on MACHINE COMMANDS: runs them as root there, at the top of the tree.
 on() {
     env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin LANG=C.UTF-8 \
         STAND_IN_SYSTEMCTL="$(command -v systemctl || true)" STAND_IN_OPTIONS="${options[$1]}" \
         unshare --uts chroot "$roots/$1" bash -euo pipefail -c \
         "echo $1 > /proc/sys/kernel/hostname; cd '$GPUMUX_SOURCE'; $2" < /dev/null
 }
-# follow MACHINE PAGE TEXT [SED]: the block of the page that has TEXT. What it says is in
+# follow MACHINE PAGE TEXT [SED]: runs the block of the page that contains TEXT. The output is in
 # $work/said.
 follow() {
     local commands
@@ -70,7 +69,7 @@ declare -A options=(
     [deciding]='--set allow_root=true'
     [gpus]='--emulate 2 --set allow_root=true --set beat=100ms'
 )
-# The network has nobody but us, so that every page has the port that it speaks of.
+# The network has no other hosts, so every page can use its own port.
 perl -MSocket -e 'socket(S, PF_INET, SOCK_DGRAM, 0); $up = pack("a16s", "lo", 0x41); ioctl(S, 0x8914, $up) or die "lo: $!"'
 url=https://gpu-control.example:7443
 
@@ -78,7 +77,7 @@ echo "-- from source, as a service"
 machine one
 follow one docs/install.md 'make install '
 on one 'test -x /usr/local/bin/gpumux && test -x /opt/gpumux/bin/gpumux && test -x /tmp/image/usr/local/bin/gpumux'
-# Everything that the pages use, and where their links lead.
+# Everything that the pages use, and the targets of their links.
 on one 'cd /tmp/image/usr/local && ls lib/gpumux/libgpumux-cuda.so lib/gpumux/emu/libcuda.so.1 lib/gpumux/emu/bin/gpumux-emu-fault \
     share/gpumux/data/h200_train_solo.csv share/gpumux/api/openapi.yaml share/doc/gpumux/docs/../data/README.md \
     share/doc/gpumux/docs/../api/openapi.yaml share/doc/gpumux/docs/images/top.svg' > "$work/said" \
@@ -123,7 +122,7 @@ echo "-- a cluster"
 install_gpumux() {
     DESTDIR=$roots/$1 cmake --install "$GPUMUX_BUILD" --prefix /usr/local > /dev/null
 }
-# line_of: makes "sha256:…" and "gmj_…" of a page what was printed.
+# line_of: replaces "sha256:…" and "gmj_…" of a page by printed values.
 line_of() {
     echo "s/sha256:…/$(grep -o 'sha256:[0-9a-f]*' "$work/said" \
         | tail -n 1)/; s/gmj_…/$(grep -o 'gmj_[0-9a-f]*' "$work/said" | tail -n 1)/"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Devices that are watched: limits, Xids, broken ones, and what becomes of workloads there.
+# Monitored devices: limits, Xids, broken devices, and the effect on workloads there.
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
@@ -32,7 +32,7 @@ whole() {
     submit "{\"devices\": 1, \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"8g\", \"--steps\", \"1000000\"]}"
 }
 launched() { [ "$(field "$1" usage.protection.counters.launches_kernel)" -ge "$2" ]; }
-id=$(whole) quiet=$(task 8g) # the one is no client of MPS, beside the other is MPS's server
+id=$(whole) quiet=$(task 8g) # no MPS client; the other has an MPS server
 for one in "$id" "$quiet"; do
     wait_until "it has worked on for many looks at its device" launched "$one" 100
 done
@@ -59,7 +59,7 @@ service=$(service 5g 3g)
 wait_field "$service" state running
 small=$(task 1g)
 wait_field "$small" state running
-big=$(task 4g 5g) # there is no room for it but beside the service
+big=$(task 4g 5g) # room only beside the service
 evicted() { field "$1" 'attempts[].text' | grep ^evicted; }
 wait_until "it is evicted" evicted "$big"
 wait_until "the state is told" told "device_state.*overlimit"
@@ -89,7 +89,7 @@ fault 0 xid 62
 wait_until "an event" told "device_note.*Xid 62"
 
 echo "-- a fault of its own: found, tried again as a suspect, failed at the third"
-# Its process, among those on our devices; fails until that has a context.
+# The task's process on our devices; fails until it has a context.
 client() {
     for p in $(pgrep -f "^$burn"); do
         grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"
@@ -154,7 +154,7 @@ wait_until "disabled by its index" device_is "$index" state disabled
 wait_until "healthy" device_is "$index" state healthy
 expect_status 404 POST "/v1/devices/$node:2/enable"
 expect_status 404 POST "/v1/devices/${other:4:3}/enable"
-expect_status 400 POST /v1/devices/GPU-/enable # both begin so
+expect_status 400 POST /v1/devices/GPU-/enable # the prefix of both
 
 echo "-- one that is disabled stays so while it is lost, and whatever else is written down meanwhile"
 listed() { grep -q "^$1 " "$state/node/disabled"; }
@@ -188,7 +188,7 @@ id=$(submit \
     devices 1 quota '"4g"' grace '"60s"')")
 wait_field "$id" state running
 record=$state/node/records/$id.1
-# On a busy machine the work of one before may have been ended, too.
+# On a busy machine an earlier client's work may have been ended as well.
 works_ended() { cat "$state"/node/mps/*/control.log | grep -c "Cmd:terminate_client" || true; }
 ended_before=$(works_ended)
 work_is_ended() { [ "$(works_ended)" -gt "$ended_before" ]; }
@@ -197,7 +197,7 @@ burns() {
         || echo "$pid"; done
 }
 wait_until "it computes" launched "$id" 1
-# it will not end by itself
+# the process does not end by itself
 freeze "$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")" burns
 "$gpumux" disable "$(on "$id")"
 wait_until "it is told to leave" grep -q '"verdict":"moved"' "$record"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# The MPS daemons of a node: one a device while it is used, taken over, never left behind. (What
-# follows when one hangs or ends is in errors.sh, what if its program does not do as it should, in
-# mps_program.sh.)
+# The MPS daemons of a node: one for each device in use, adopted after a restart, never left behind.
+# errors.sh tests hanging and ended daemons, mps_program.sh a faulty program.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mps_lib.sh"
 directories() { ls "$state/node/mps"; }
@@ -65,7 +64,7 @@ follow "$first"
 pid=$(daemon_of "$part")
 wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
 crash
-kill -STOP "$pid" # as one that does not look
+kill -STOP "$pid" # like a process that does not look
 # shellcheck disable=SC2046
 kill -KILL $(our_burns)
 rm -r "${state:?}/node/mps"
@@ -81,7 +80,7 @@ kill -TERM $(our_burns)
 wait_until "its client has ended" eval '[ -z "$(our_burns)" ]'
 rm -r "${state:?}/node/mps"
 wait_until "it has ended by itself" eval '! alive "$pid"'
-up # which cannot tell whether its client ended because of that
+up # the new agent cannot tell why its client ended
 wait_until "it is tried again" at_attempt "$first" 3
 cancel "$first"
 ends "$first" cancelled
@@ -127,7 +126,7 @@ up
 client_runs
 cancel "$first"
 ends "$first" cancelled
-crash # before it ends by itself
+crash # before the attempt ends by itself
 lean
 wait_until "it has ended" eval '! alive "$pid"'
 stop

@@ -1,13 +1,13 @@
 #!/bin/bash
 # The end of a node's MPS daemons and servers: no process of MPS stays behind, however the agent
-# ends and however slowly the daemon answers, and no daemon ends while an attempt needs it.
+# ends and however slowly the daemon responds, and no daemon ends while an attempt needs it.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mps_lib.sh"
 mkdir -m 777 "$work/t"
-control=$work/control # by another name than the daemon has else
+control=$work/control # another name than the daemon's usual one
 
-# mps_processes: pids of the daemons and servers of this test's node, and of programs that speak to
-# them.
+# mps_processes: prints pids of the daemons and servers of this test's node, and of programs that
+# control them.
 mps_processes() {
     local file
     for file in $(grep -lsz "^CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/" /proc/[0-9]*/environ); do
@@ -22,7 +22,7 @@ guards() { pgrep -f "mps-guard $state/node " || true; }
 kill_guards() { [ -z "$(guards)" ] || kill -KILL $(guards); }
 attempt_ended() { test -e "$state/node/attempts/$1.$2/exit.json"; }
 
-# stubborn SECONDS: a client of MPS that ignores SIGTERM and is killed after so many seconds.
+# stubborn SECONDS: a client of MPS that ignores SIGTERM and is killed after this time.
 stubborn() {
     json_with "{\"grace\": \"$1s\"}" devices 1 quota '"4g"' command \
         "$(json_shell \
@@ -54,7 +54,7 @@ stopped_agent_leaves_no_mps() {
     ends "$first" cancelled
     client_runs
     stop
-    pause 2.5 # two looks of the guard
+    pause 2.5 # two checks of the guard
     has_client || fail "the attempt lost its daemon"
     kill_clients
     wait_until "the attempt has ended" attempt_ended "$first" 1
@@ -80,7 +80,7 @@ crashed_agent_leaves_no_mps() {
     up
     client_runs
     crash
-    pause 2.5 # two looks of the guard
+    pause 2.5 # two checks of the guard
     has_client || fail "the attempt lost its daemon"
 
     echo "-- the next agent has the daemon, and a guard of its own"
@@ -136,7 +136,7 @@ starting_daemon_ends_with_agent() {
     wait_until "the attempt waits for MPS again" mps_is "$first" starting
     begun_s=$SECONDS
     stop
-    # a start is given 10 s
+    # a start may take 10 s
     [ $((SECONDS - begun_s)) -lt 8 ] || fail "the agent took $((SECONDS - begun_s)) s to end"
     touch "$work/t/go"
     wait_until "nothing is left" nothing_runs
@@ -157,7 +157,7 @@ starting_daemon_ends_with_agent() {
 
     echo "-- the agent ends while a lost daemon is being replaced"
     rm -f "$work/t/starts"
-    up --set mps_control="$control" # go is there
+    up --set mps_control="$control" # t/go exists
     wait_until "the attempt runs" at_attempt "$first" 1
     follow "$first"
     wait_until "the attempt is a client of MPS" eval '[ "$(clients | wc -l)" = 1 ]'

@@ -1,13 +1,13 @@
-# What the tests of MPS daemons share, after lib.sh. On two emulated devices.
+# Common functions of the tests of MPS daemons, sourced after lib.sh. On two emulated devices.
 # shellcheck shell=bash
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
+up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # firstfit puts all on one device
 gpus() {
     json_with "$1" devices 1 quota '"4g"' command \
         "$(json_words "$burn" --step-ms 5 --memory 1g --steps 1000000)"
 }
 daemon_of() { cat "$state/node/mps/$1/nvidia-cuda-mps-control.pid" 2> /dev/null; }
-alive() { [ -n "$1" ] && grep -q . "/proc/$1/cmdline" 2> /dev/null; } # and not a corpse
+alive() { [ -n "$1" ] && grep -q . "/proc/$1/cmdline" 2> /dev/null; } # and no zombie
 our_burns() {
     local files
     files=$(grep -lszxF "GPUMUX_EMU=$state/emu/devices" /proc/[0-9]*/environ || true)
@@ -15,7 +15,7 @@ our_burns() {
     [ -z "$files" ] || grep -lsa gpumux-burn ${files//environ/cmdline} | cut -d / -f 3 || true
 }
 at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ] && has "$1" state running; }
-# Where it runs now: its device may have been out of use for a while.
+# Finds the present device: the first may have been out of use for a while.
 follow() {
     part=$(field "$1" 'devices[0]')
     part=${part#GPU-}
@@ -38,7 +38,7 @@ are_well() {
         wait_until "device $index is well" eval '[ "$(device $index state)" = healthy ]'
     done
 }
-# A client that runs, and its daemon.
+# A running client, and its daemon.
 client_runs() {
     first=$(submit "$(gpus '{}')")
     wait_field "$first" state running

@@ -1,12 +1,11 @@
 #!/bin/bash
-# The MPS daemons of a node whose program does not do as it should: it is not there, is slow, or
-# cannot do something.
+# The MPS daemons of a node with a faulty control program: missing, slow, or without some commands.
 . "$(dirname "$0")/lib.sh"
 stage_build
 . "$(dirname "$0")/mps_lib.sh"
 mkdir -m 777 "$work/t"
-control=$work/control # by another name than the daemon has else
-# control_first COMMAND: the program is one that does this first.
+control=$work/control # another name than the daemon's usual one
+# control_first COMMAND: the program runs this command first.
 control_first() {
     rm -f "$control"
     printf '#!/bin/sh\n%s\nexec %s "$@"\n' "$1" "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" \
@@ -23,7 +22,7 @@ client_runs
 mv "$control" "$control.away"
 wait_until "that is noticed" mps_is_said silent "$control cannot be run: No such file or directory"
 second=$(submit "$(gpus '{}')")
-pause 0.5 # for two looks of the watch
+pause 0.5 # two checks of the watch
 at_attempt "$first" 1 && alive "$pid" || fail "it did not run on: $(show "$first")"
 mv "$control.away" "$control"
 wait_until "it is asked again" mps_is_said ready "it answers again"
@@ -88,15 +87,14 @@ are_well
 stop
 
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
-# its_node_says ID: and not control, which does not know what holds it until the node has measured
-# it.
+# its_node_says ID: the node has reported the limits, which control does not know before.
 its_node_says() {
     local text; text=$(field "$1" enforcement) && [[ $text != *"are enforced once it runs" ]]
 }
 in_turns() {
     [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]
 }
-# count_of TEXT: how many events say so by now; MPS may have been lost above.
+# count_of TEXT: prints the number of such events so far; MPS may have been lost above.
 count_of() { told "$1" | wc -l || true; }
 limit_is() { [ "$(field "$1" "usage.protection.limits[name=$2].value")" = "$3" ]; }
 up --set mps_control=/bin/false
@@ -117,7 +115,8 @@ its_burn() {
     local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" \
         "/proc/$pid/environ" && echo "$pid"; done
 }
-# is_told_of_mps ID: it would find a daemon that comes late.
+# is_told_of_mps ID: the process has the variables of MPS, and would find a daemon that starts
+# later.
 is_told_of_mps() { grep -qz '^CUDA_MPS_' "/proc/$(its_burn "$1" | head -n 1)/environ"; }
 for id in "$first" "$second"; do
     wait_until "it computes" eval '[ -n "$(its_burn "$id")" ]'
@@ -159,7 +158,7 @@ touch "$work/t/broken"
 kill -KILL "$pid"
 wait_until "it is tried in vain" eval \
     '[ "$(count_of "device_alarm.*MPS cannot be replaced")" -gt "$in_vain" ]'
-pause 0.5 # for two looks of the watch
+pause 0.5 # two checks of the watch
 [ "$(device "$index" state)" = disabled ] || fail "it is $(device "$index" state)"
 [ "$(count_of "self-test passed")" = "$passed" ] || fail "without MPS, its self-test passed"
 rm "$work/t/broken"
@@ -179,7 +178,7 @@ case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
         [[ $(field "$1" enforcement) == *"$anothers" ]] && [ -n "$(its_burn "$1")" ] \
             && ! is_told_of_mps "$1"
     }
-    # only_client ID: and nobody else is one.
+    # only_client ID: no other process is a client.
     only_client() { [ -n "$(clients)" ] && [ "$(clients)" = "$(its_burn "$1")" ]; }
     touch "$work/t/hold"
     up --set mps_control="$control"
@@ -214,7 +213,7 @@ case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
     wait_until "it runs again" at_attempt "$first" 2
     follow "$first"
     wait_until "it is a client" only_client "$first"
-    are_well # there was a self-test, by root
+    are_well # the self-test ran as root
     fourth=$(submit "$(gpus '{"user": "nobody"}')")
     wait_until "who comes after that is a client" eval \
         'follow "$fourth" && clients | grep -qx "$(its_burn "$fourth")"'

@@ -1,11 +1,10 @@
 #!/bin/bash
-# Policies that judge by a forecast, on a live daemon: tasks that share devices, a service, and one
-# of two devices come to their end, and `explain` has something to say of what runs and of what
-# waits. The others differ only in what they think of a device: src/policy/place_test.c has all of
-# them.
+# Policies that judge by a forecast, on a live daemon: tasks that share devices, a service, and a
+# task of two devices end, and `explain` explains running and waiting workloads. The other policies
+# differ only in their judgement: src/policy/place_test.c tests all of them.
 . "$(dirname "$0")/lib.sh"
 
-# says ID TEXT: whether explain says so of it.
+# says ID TEXT: explain prints TEXT.
 says() { "$gpumux" explain "$1" | grep -q "$2"; }
 has_begun() { ! has "$1" state queued; }
 
@@ -19,7 +18,7 @@ for policy in gpumux iadeep kernelest; do
     "$gpumux" explain "$service" > "$work/explained" || fail "explain failed"
     grep -q "by policy $policy" "$work/explained" || fail "another policy: $(cat "$work/explained")"
     grep -q 'runs here' "$work/explained" || fail "where does it run? $(cat "$work/explained")"
-    # the service has one of the two devices for itself, and the other needs both
+    # the service has one of the two devices to itself, and the large task needs both
     if [ "$policy" = kernelest ]; then
         wait_until "explain says why it waits" says "$both" 'its SMs would be wanted'
         "$gpumux" cancel "$service" --grace 0s > /dev/null
@@ -32,7 +31,7 @@ done
 
 echo "-- one that needs both devices is not passed over for ever"
 start --emulate 2xT4 --set ageing=1s
-first=$("$gpumux" submit -- sleep 0.5) # so that the devices do not become free together
+first=$("$gpumux" submit -- sleep 0.5) # so that the devices become free at different times
 wait_until "the first begins" has_begun "$first"
 "$gpumux" submit --array 200 --priority -1000 --name crowd -- sleep 0.3 > "$work/crowd"
 wait_until "the crowd begins" has_begun "$(head -n 1 "$work/crowd")"

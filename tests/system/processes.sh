@@ -1,9 +1,9 @@
 #!/bin/bash
-# What belongs to a task ends with it: children that made sessions of their own, the task when its
-# supervisor is killed. And the other way round: what a daemon's end must not end.
+# Processes of a task end with the task: children with sessions of their own, and the task if its
+# supervisor is killed. Also: workloads that survive the end of a daemon.
 . "$(dirname "$0")/lib.sh"
 
-# Seconds that nobody else sleeps, to find children by.
+# A sleep time that no other process uses, to find children.
 mark=$((3600 + RANDOM)).$$
 
 setsid_children_end() {
@@ -18,7 +18,7 @@ setsid_children_end() {
 no_supervisor() { [ -z "$(our_processes)" ]; }
 four_sleep() { [ "$(pgrep -cfx "sleep $mark")" = 4 ]; }
 
-# has_ended PID: it is gone, or a zombie that nobody has reaped yet.
+# has_ended PID: the process is gone, or an unreaped zombie.
 has_ended() { [ -z "$(tr -d '\0' 2> /dev/null < "/proc/$1/cmdline")" ]; }
 
 start --emulate 1xT4 --set cgroup=off
@@ -26,14 +26,14 @@ setsid_children_end
 
 echo "-- a killed supervisor ends its task, which is a failed attempt"
 id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\$GPUMUX_ATTEMPT; exec sleep $mark\", \"retries\": 1}")
-for attempt in 1 2 3 4; do # somebody else's kill is forgiven three times
+for attempt in 1 2 3 4; do # external kills are retried three times
     wait_until "attempt $attempt runs" test -s "$work/pids.$attempt"
     read -r task supervisor < "$work/pids.$attempt"
     [ "$(tr '\0' ' ' < "/proc/$supervisor/cmdline")" = "gpumux supervise $id.$attempt " ] \
         || fail "$supervisor is no supervisor"
     wait_field "$id" state running
     kill -KILL "$supervisor"
-    wait_until "task $task is gone" has_ended "$task" # by its pid: the next attempt may run already
+    wait_until "task $task is gone" has_ended "$task" # by its pid, because the next attempt may run already
 done
 ends "$id" failed
 [ "$(field "$id" attempt,failures)" = $'4\n4' ] || fail "$(show "$id")"

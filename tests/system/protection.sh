@@ -1,16 +1,15 @@
 #!/bin/bash
-# Protection, from the command line to the device: what an attempt may not do, who is told, and what
-# remains of a process that is gone. On emulated devices.
+# Protection, from the command line to the device: limits of an attempt, reports, and the remains of
+# dead processes. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 starts=${PROTECTION_STARTS:-200}
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
-# gpus JSON OPTION...: of gpumux-burn, unless JSON has a command
+up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # firstfit puts all on one device
+# gpus JSON OPTION...: runs gpumux-burn unless JSON has a command
 gpus() {
     json_with "$1" devices 1 command "$(json_words "$burn" --step-ms 5 --busy-percent 20 "${@:2}")"
 }
-# Launches that come all at once, and rarely: the shim of a task beside a service is awake between
-# them.
+# Launches in rare bursts: between bursts the shim of a task beside a service stays awake.
 rarely="--step-ms 400 --busy-percent 2 --kernels-per-step 256"
 usage() { field "$1" "usage.$2"; }
 enforcement() { field "$1" enforcement; }
@@ -52,7 +51,7 @@ for without in "-u LD_PRELOAD" GPUMUX_DISABLE=1; do
     cancel "$bare"
     ends "$bare" cancelled
 done
-# Of MPS's limit it is told by MPS alone.
+# Only MPS itself reports its limit.
 beyond=$(submit \
     "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env -u LD_PRELOAD "$burn" --step-ms 5 \
     --memory 5g --steps 3)}")")
@@ -94,14 +93,14 @@ wait_until "the account is as before" eval '[ "$(counted "$pair")" -ge "$gib" ] 
 has "$service" state running || fail "$(show "$service")"
 cancel "$service"
 ends "$service" cancelled
-# Every 1024 launches a process looks whether its agent is still there.
+# Every 1024 launches a process checks for its agent.
 wait_until "its process came to the new agent" eval '[ "$(usage "$pair" protection.counters.rejoins)" -ge 1 ]'
 cancel "$pair"
 ends "$pair" cancelled
 
 echo "-- $starts starts at once: all register, none is over the quota of all"
 stop
-up --set mps=off # which takes 48 clients at most
+up --set mps=off # accepts 48 clients at most
 many=$(submit "$(gpus "{\"quota\": \"20g\", \"command\": $(json_shell "for i in \$(seq $starts); do $burn --step-ms 1 --memory 64m --steps 2 || touch $work/refused & done; wait")}")")
 ends "$many" succeeded
 [ ! -e "$work/refused" ] || fail "a process was refused: $("$gpumux" logs "$many" | tail -n 3)"
@@ -110,11 +109,11 @@ echo "-- $starts for more than that: each is granted its memory and keeps it, or
 : > "$work/refused"
 fitting=$((starts * 5 / 8))
 mib=$((1 << 20)) quota_mib=$((fitting * 64 + 32))
-holding="--service --rate 0.001 --kernel-ms 1" # and not launching: so many would take turns
+holding="--service --rate 0.001 --kernel-ms 1" # not launching, since so many would take turns
 many=$(submit "$(gpus "{\"quota\": \"${quota_mib}m\", \"command\": $(json_shell "for i in \$(seq $starts); do
     { $burn $holding --memory 64m; [ \$? != 1 ] || echo >> $work/refused; } & done; wait")}")")
-counter() { usage "$many" "protection.counters.$1" 2> /dev/null | grep -E '^[0-9]+$' || echo 0; } # nothing is known at first
-# Who did not register is in no counter.
+counter() { usage "$many" "protection.counters.$1" 2> /dev/null | grep -E '^[0-9]+$' || echo 0; } # unknown at first
+# Unregistered processes are in no counter.
 wait_until "all have asked" eval '[ $(($(counter allocations) + $(counter out_of_memory))) -ge $starts ]'
 wait_until "who was refused has ended" eval '[ "$(grep -c "" "$work/refused")" -ge "$(counter out_of_memory)" ]'
 granted=$(counter allocations) refused=$(counter out_of_memory)
@@ -122,7 +121,7 @@ granted=$(counter allocations) refused=$(counter out_of_memory)
 [ "$(grep -c "" "$work/refused")" = "$refused" ] || fail "$(grep -c "" "$work/refused") failed, $refused were refused: $(show "$many")"
 [ "$granted" -ge $((fitting / 2)) ] && [ "$granted" -le $fitting ] || fail "$granted of 64 MiB by a quota of $quota_mib MiB"
 [[ $(enforcement "$many") != *NOT* ]] || fail "$(enforcement "$many")"
-# None gives anything back, so what they hold now is the most.
+# No process frees memory, so the present amount is the largest.
 wait_until "all of it is used" eval '[ "$(usage "$many" memory_used_bytes)" -ge $((granted * 64 * mib)) ]'
 for held in memory_used_bytes protection.counted_bytes; do
     [ "$(usage "$many" $held)" = $((granted * 64 * mib)) ] || fail "$held is not of $granted: $(show "$many")"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# What is known of services' latencies when a task is placed. Of one that has no requests nothing,
-# and explain says so; of others what they measure alone: the task goes beside the one whose SLO
-# leaves room for it, not beside the one that misses its own without it. There it is a guess until
-# both were measured together.
+# Known latencies of services when a task is placed. A service without requests has none, and
+# explain reports so; others are measured alone: the task goes beside the service whose SLO leaves
+# room, not beside the one that misses its SLO alone. The p99 there is a guess until both were
+# measured together.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 metric() { api GET /metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
@@ -15,8 +15,8 @@ service() {
     "$gpumux" submit --kind service --name "$1" --quota 1g --slo "$2" -- \
         "$burn" --service --slip --rate 30 --kernel-ms 2 --sm 20 --memory 64m
 }
-# candidate ID SERVICE FILTER: whether that is true of the device of this service, in what explain
-# says of the workload.
+# candidate ID SERVICE FILTER: the filter is true of the device of this service, in the explanation
+# of the workload.
 candidate() {
     pause 1
     api GET "/v1/workloads/$1/explain" > "$work/explained"

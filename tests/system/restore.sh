@@ -1,13 +1,13 @@
 #!/bin/bash
-# A state that is put back from a copy, by the commands that docs/operate.md shows: what was
-# accepted before the copy is known again, what came after it is not, and what still runs of that is
-# ended. And the way back to an older version, with the copy that an upgrade made.
+# A state restored from a copy, by the commands of docs/operate.md: workloads from before the copy
+# are known again, later ones are not, and their processes are ended. Also the way back to an older
+# version, with the copy made by an upgrade.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 
-# page_commands WORD: the lines of the page's block that has WORD in it, for this test's
-# directories. The service is not ours to stop or start, nor are packages ours to install.
+# page_commands WORD: prints the lines of the page's block that contains WORD, for this test's
+# directories. The test does not stop or start the service and installs no packages.
 page_commands() {
     awk -v word="$1" '
         /^```sh$/ { inside = 1; text = ""; next }
@@ -24,7 +24,7 @@ follow_page() {
         || fail "$(cat "$work/said")"
 }
 
-# Seconds that no other test sleeps for.
+# Sleep times that no other test uses.
 runs_s=8$$ after_s=9$$
 
 start --without-devices
@@ -36,7 +36,7 @@ follow_page 'state backup'
 [ "$(stat -c %a "$work/gpumux.db")" = 600 ] || fail "others may read the copy"
 after=$(submit '{"name":"after","command":["sleep","'$after_s'"]}')
 wait_field "$after" state running
-# Commands that follow events, and are at a later revision than the copy ever reaches in this test.
+# Commands that follow events, at a later revision than the copy reaches in this test.
 node=$(api GET /v1/nodes 'nodes[0].name')
 for _ in {1..30}; do
     api POST "/v1/nodes/$node/drain" > /dev/null
@@ -76,7 +76,7 @@ wait "$waiter" || status=$?
     || fail "wait, after a restore: $status $(cat "$work/wait.err")"
 stop
 
-# Two upgrades made a copy each; the second one's layout is more than this version knows.
+# Two upgrades made a copy each; the layout of the second is too new for this version.
 cp "$work/gpumux.db" "$state/gpumux.db.v1.backup"
 cp "$state/gpumux.db" "$state/gpumux.db.v10.backup"
 sqlite3 "$state/gpumux.db" 'PRAGMA user_version = 1000000'

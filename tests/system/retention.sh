@@ -1,11 +1,11 @@
 #!/bin/bash
-# Finished workloads and their output are forgotten by count; what runs never is.
+# Finished workloads and their output are deleted by count; running ones never are.
 . "$(dirname "$0")/lib.sh"
 start --emulate 1xT4 --set keep_finished_max=5 --set keep_logs_max=3
 
 running=$(submit '{"name": "stays", "command": ["sleep", "1000"]}')
 wait_field "$running" state running
-# One after another: who ended first is forgotten first.
+# One after another: the one that ended first is deleted first.
 for i in $(seq 12); do
     ends_soon=$(submit "{\"name\": \"n$i\", \"command\": \"echo out $i\"}")
     ends "$ends_soon" succeeded
@@ -23,7 +23,8 @@ wait_until "5 finished ones are kept" settled 5
 expect_status 404 GET /v1/workloads/n1
 has "$running" state running || fail "what runs was touched"
 
-# outputs_kept COUNT NEWEST: so many finished attempts are kept on the node, and this workload's.
+# outputs_kept COUNT NEWEST: the node keeps this number of finished attempts, including this
+# workload's.
 outputs_kept() {
     [ "$(find "$state/node/finished" -mindepth 1 -maxdepth 1 | wc -l)" = "$1" ] \
         && [ -s "$state/node/finished/$2.1/output.0.log" ]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# gpumux on the network: who gets in, with what, and how everybody else is refused.
+# gpumux on the network: accepted identities and their rights, and refusals of all others.
 . "$(dirname "$0")/lib.sh"
 export HOME=$work/home XDG_CONFIG_HOME=$work/home/config
 mkdir -p "$XDG_CONFIG_HOME/gpumux"
@@ -14,14 +14,14 @@ start_listening() {
     [ -n "$port" ] || fail "the daemon does not say its port"
     export GPUMUX_URL=https://127.0.0.1:$port
 }
-# token ROLE ACCOUNT [OPTION...]: made on control's machine, by its administrator.
+# token ROLE ACCOUNT [OPTION...]: an administrator makes it on control's machine.
 token() { "$gpumux" token create --socket "$GPUMUX_SOCKET" -q --role "$1" --account "$2" "${@:3}"; }
-# A node that only joined and was never started is known too.
+# A node that joined and was never started is known as well.
 node_joined() { [[ $(api GET /v1/nodes 'nodes[].connected') == *true* ]]; }
 token_id() {
     "$ask" -f <("$gpumux" token list --socket "$GPUMUX_SOCKET" -o json) "tokens[account=$1].id"
 }
-# knock TOKEN METHOD PATH [CURL OPTION...]: the status; the body is left in $work/body.
+# knock TOKEN METHOD PATH [CURL OPTION...]: prints the status; the body is left in $work/body.
 knock() {
     curl -sS --cacert "$ca" --max-time 30 -o "$work/body" -w '%{http_code}' -X "$2" \
         "$GPUMUX_URL$3" \
@@ -34,7 +34,7 @@ expect() {
     [ "$got" = "$1" ] || fail "$3 $4 answered $got instead of $1: $(cat "$work/body")"
 }
 json=(-H 'Content-Type: application/json' --data-binary)
-# listens PID: whether it has a TCP socket that others can connect to.
+# listens PID: the process has a TCP socket that others can connect to.
 listens() {
     local inodes
     inodes=$(find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2> /dev/null | tr -dc '0-9\n')
@@ -132,7 +132,7 @@ ends "$of_ben" failed start
 never='{"command": ["true"], "directory": "/", "devices": 16, "array": 4}'
 expect 201 "$ada" POST /v1/workloads "${json[@]}" "$never"
 expect 429 "$ada" POST /v1/workloads "${json[@]}" "$quick"
-expect 201 "$ben" POST /v1/workloads "${json[@]}" "$never" # a part of the queue is one account's
+expect 201 "$ben" POST /v1/workloads "${json[@]}" "$never" # the limit of the queue applies to each account
 for each in $(api GET '/v1/workloads?state=queued' 'workloads[].id'); do
     cancel "$each"
 done

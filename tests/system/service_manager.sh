@@ -1,12 +1,11 @@
 #!/bin/bash
-# gpumux under a service manager: what it is told and when, through a path and an abstract socket,
-# and that the daemons do their work with no more than the capabilities that deploy/systemd leaves
-# them.
+# gpumux under a service manager: the notifications and their order, through a path and an abstract
+# socket; and the daemons with no more capabilities than the units of deploy/systemd leave.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 units=$GPUMUX_SOURCE/deploy/systemd
 
-# listen SOCKET: a manager; what it hears is in $heard.
+# listen SOCKET: starts a manager; its messages are in $heard.
 listen() {
     heard=$work/heard.$((listeners = ${listeners:-0} + 1))
     export NOTIFY_SOCKET=$1
@@ -18,13 +17,13 @@ deafen() { kill "$listener_pid"; wait "$listener_pid" 2> /dev/null || true; unse
 hears() { wait_until "the manager hears $1" grep -qxF -- "$1" "$heard"; }
 times() { grep -cxF -- "$1" "$heard" || true; }
 
-# capabilities_of UNIT: as setpriv takes them, what its CapabilityBoundingSet= says.
+# capabilities_of UNIT: prints its CapabilityBoundingSet= in setpriv's notation.
 capabilities_of() {
     sed -n 's/^CapabilityBoundingSet=//p' "$units/$1.service" | awk '
         /^$/ { printf "-all"; exit }
         /^~/ { sub(/^~/, ""); for (i = 1; i <= NF; i++) printf "%s-%s", (n++ ? "," : ""), tolower(substr($i, 5)) }'
 }
-# confine UNIT: the daemons that are started from now on have the unit's capabilities.
+# confine UNIT: daemons started from now on have the unit's capabilities.
 confine() {
     local set
     set=$(capabilities_of "$1")
@@ -33,7 +32,7 @@ confine() {
     [ "$(id -u)" != 0 ] || run_as=(setpriv --bounding-set "$set" --inh-caps "$set")
 }
 
-# All in one: ready when the node has joined, and not before; told of the end.
+# All in one: ready when the node has joined, and not before; the end is announced.
 confine gpumux
 listen "$work/notify"
 start --without-devices
@@ -52,7 +51,7 @@ hears STOPPING=1
 [ "$(times READY=1)" = 1 ] || fail "ready is said once"
 deafen
 
-# Apart: each is ready by itself, and the node says when control comes and goes.
+# Apart: each is ready by itself, and the node reports when control comes and goes.
 listen "@gpumux-service-test-$$"
 node_log=$work/node.log
 confine gpumux-node
@@ -75,7 +74,7 @@ ends "$(submit '{"name":"confined","command":["true"]}')" succeeded
 stop
 hears STOPPING=1
 
-# A manager that is not there is no reason to stay down.
+# A missing manager does not prevent the start.
 deafen
 export NOTIFY_SOCKET=$work/nobody
 run_as=()

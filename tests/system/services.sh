@@ -1,5 +1,5 @@
 #!/bin/bash
-# Services: running until cancelled, restarted with a growing pause, ready by command or port.
+# Services: run until cancelled, restart with a growing delay, become ready by command or port.
 . "$(dirname "$0")/lib.sh"
 start --emulate 1xT4 --set backoff_max=400ms
 
@@ -8,7 +8,7 @@ id=$(submit '{"kind": "service", "command": ["true"]}')
 at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ]; }
 wait_until "it is tried a fourth time" at_attempt "$id" 4
 has "$id" state failed && fail "a service does not end by itself"
-# Pauses grow: 20, 40, 80 ms … between the end of an attempt and the placing of the next.
+# Delays grow: 20, 40, 80 ms … between the end of an attempt and the next placement.
 show "$id" | jq -e 'def ms: sub("\\.(?<f>[0-9]+)Z$"; "Z") as $s | ($s | fromdate) * 1000
     + (capture("\\.(?<f>[0-9]+)Z$").f | tonumber);
     [.attempts[1:4], .attempts[0:3]] | transpose | map((.[0].placed | ms) - (.[1].ended | ms))

@@ -1,6 +1,6 @@
 #!/bin/bash
-# gpumux sim as a command: what it refuses, that threads change no byte, and that what was stopped
-# is resumed.
+# gpumux sim as a command: rejected options, results that do not depend on threads, and resumption
+# of interrupted campaigns.
 . "$(dirname "$0")/lib.sh"
 stage_build
 command -v jq > /dev/null || skip "jq is not installed"
@@ -27,19 +27,19 @@ said 'bad.csv: line 2'
 exits 2 "$gpumux" sim --trace - < "$work/bad.csv"
 said 'sim: line 2'
 exits 0 "$gpumux" sim --jobs 1
-said '^- *gpumux' # one that comes at once is no load
+said '^- *gpumux' # a workload that arrives at once is no load
 exits 0 "$gpumux" sim --jobs 5 --services 3 --policy exclusive,firstfit --nodes 1x1xH200:24g
 said '^gpumux: sim: 2 of 3 services could not be placed under exclusive$'
 [ "$(grep -c 'could not be placed' "$work/err")" = 1 ] \
     || fail "one that found a place is said to have none: $(cat "$work/err")"
 
-# A table, from standard input, and what comes of it as JSON.
+# A table from standard input, and its result as JSON.
 printf 'submit_s,duration_s,gpus,model\n0,100,1,gin\n5,200,2,bert\n' \
     | "$gpumux" sim --trace - --nodes 2xH200 --policy exclusive --json > "$work/json"
 jq -e '.runs[0] | .succeeded == 2 and .makespan_s > 300 and .makespan_s < 320' "$work/json" \
     > /dev/null \
     || fail "not what two tasks one after the other take: $(cat "$work/json")"
-# Whole nodes for one that is larger than a node, counted apart; services are not among the tasks.
+# A job larger than a node gets whole nodes and is counted apart; services do not count as tasks.
 printf 'submit_s,duration_s,gpus,model\n0,100,3,gin\n5,200,2,bert\n9,100,9,gin\n' \
     > "$work/large-ones.csv"
 "$gpumux" sim --trace "$work/large-ones.csv" --out "$work/split" --nodes 2x2xH200 --policy gpumux \
@@ -53,7 +53,7 @@ jq -e '.policy == "gpumux" and ([.candidates[] | select(.chosen)] | length == 1)
     || fail "no explanation: $(cat "$work/json")"
 printf 'submit_s,duration_s,gpus\n0,100,9\n' > "$work/large.csv"
 exits 0 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --policy exclusive
-said 'exclusive  *-  *-  *-' # nothing has ended: there is no time that could be told
+said 'exclusive  *-  *-  *-' # no task has ended, so there are no times
 mkdir -m 555 "$work/read-only"
 user=() # root may write anywhere
 [ "$(id -u)" != 0 ] || user=(as 65534)
@@ -74,15 +74,14 @@ diff -r "$work/one" "$work/three" > /dev/null \
 [ "$(find "$work/one" -name '*.workloads.csv' | wc -l)" = 16 ] \
     || fail 'not every run has its workloads'
 
-# A seed means the same in whichever campaign, so that one takes up another's runs rightly.
+# A seed has the same meaning in every campaign, so a campaign may reuse another's runs.
 "$gpumux" sim --policy firstfit --jobs 20 --load 2 --seeds 2 --out "$work/seeds" > "$work/out"
 "$gpumux" sim --policy firstfit --jobs 20 --load 2 --seed 2 --out "$work/second" > "$work/out"
 cmp "$work/seeds/firstfit_load-2_seed-2.workloads.csv" \
     "$work/second/firstfit_load-2_seed-2.workloads.csv" \
     || fail 'what a seed gives depends on the first seed of its campaign'
 
-# The report: what there is has a figure, what is missing says how to get it, and nobody's text is
-# markup.
+# The report: present results have a figure, missing ones a hint, and no text counts as markup.
 report=$work/one/report.html
 for figure in distributions-1 distributions-2 utilisation devices-1 devices-4 slo sensitivity; do
     grep -q "<svg id=\"figure-$figure\" " "$report" || fail "the report has no figure $figure"
@@ -102,7 +101,7 @@ printf 'submit_s,duration_s,model\n0,100,gin\n5,200,bert\n' > "$work/<i>'s.csv"
 grep -q '<svg id="figure-ablation" ' "$work/parts/report.html" || fail 'the report has no ablation'
 ! grep -q '<i>' "$work/parts/report.html" || fail 'the name of a file is markup in the report'
 
-# Stopped once some runs are there, then resumed.
+# Interrupted after some runs, then resumed.
 "$gpumux" sim "${campaign[@]}" --threads 1 --out "$work/cut" > "$work/cut.txt" 2> "$work/err" &
 cut=$!
 until ls "$work/cut"/*.result > /dev/null 2>&1 || ! kill -0 $cut 2> /dev/null; do sleep 0.01; done
@@ -112,13 +111,13 @@ wait $cut || true
 cmp "$work/one.txt" "$work/cut.txt"
 diff -r "$work/one" "$work/cut" > /dev/null || fail 'what was resumed differs'
 
-# A result that is damaged is made again.
+# A damaged result is computed again.
 first=$(find "$work/cut" -name 'gpumux*.result' | sort | head -n 1)
 printf 'x' | dd of="$first" bs=1 seek=200 conv=notrunc 2> /dev/null
 "$gpumux" sim "${campaign[@]}" --out "$work/cut" > "$work/cut.txt"
 diff -r "$work/one" "$work/cut" > /dev/null || fail 'a damaged result was taken up'
 
-# A run's workloads are a trace.
+# The workloads of a run are a valid trace.
 "$gpumux" sim --trace "$work/one/exclusive_load-1_seed-1.workloads.csv" --nodes 4xT4 --policy \
     firstfit > "$work/out"
 said extrapolated

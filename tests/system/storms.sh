@@ -1,8 +1,8 @@
 #!/bin/bash
-# Many processes of one attempt, and an agent that is killed under them: the quota holds, the
-# account is exact, nobody is lost. On emulated devices. STORM_ROUNDS: allocations of each racer;
-# STORM_DEATHS: processes that are killed; STORM_LATE_PERCENT: of which so many may be in the ledger
-# for longer than 200 ms; STORM_CHILDREN: processes that fork.
+# Many processes of one attempt, while their agent is killed: the quota holds, the account is exact,
+# and no process is lost. On emulated devices. STORM_ROUNDS: allocations of each racer;
+# STORM_DEATHS: processes that are killed; STORM_LATE_PERCENT: percentage of them that may stay in
+# the ledger for more than 200 ms; STORM_CHILDREN: processes that fork.
 . "$(dirname "$0")/lib.sh"
 deadline_s=180
 rounds=${STORM_ROUNDS:-2000}
@@ -29,7 +29,7 @@ race=$(task "for i in 1 2 3 4 5 6 7 8; do
         until [ -e $work/raced ]; do $racer $rounds:\$i:2 < /dev/null || echo \$?; done &
     done; wait")
 wait_field "$race" state running
-# Whatever the device says is within the quota. (The account has those that are just being refused, for a moment.)
+# The device's own figure never exceeds the quota. (The account briefly includes refused requests.)
 within() {
     local bytes
     bytes=$(usage "$1" memory_used_bytes)
@@ -40,18 +40,19 @@ for i in 1 2 3; do
     before=$(processes_of)
     for _ in 1 2 3 4 5 6 7 8; do within "$race"; done
     crash
-    sleep 0.5 # some begin, and wait for an agent
+    sleep 0.5 # some start, and wait for an agent
     up
     wait_until "they go on" eval '[ "$(processes_of)" -gt $((before + 24)) ]'
 done
 touch "$work/raced"
 while has "$race" state running; do within "$race"; pause 0.05; done
 ends "$race" succeeded
-# Each says three times how many answers were neither memory nor out of memory.
+# Each process prints three times how many results were neither success nor out of memory.
 [ "$("$gpumux" logs "$race" | sort -u)" = 0 ] || fail "$("$gpumux" logs "$race" | sort | uniq -c)"
 
 echo "-- killed at any moment: the ledger is exact soon after"
-# Half of them at a place of the accounting, half by the watcher. One lives on, with what it holds.
+# Half of the deaths are at a place in the accounting code, half by the watcher. One process lives
+# on and keeps its memory.
 faults=$GPUMUX_BUILD/lib/libgpumux-cuda-faults.so
 victims=$(task "$burn --step-ms 5 --memory 64m --steps 1000000 & echo \$! > $work/survivor
     until [ -e $work/begin ]; do sleep 0.02; done
@@ -71,11 +72,11 @@ said=$("$watcher" "$daemon_pid" "$deaths" "$(cat "$work/survivor")") || fail "$s
 echo "   $said"
 late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") held=$(sed -E 's/.* held=([0-9]+).*/\1/' <<< "$said")
 [ "$held" -ge $((deaths / 4)) ] || fail "too few had anything: $said"
-# On a machine with other work; and a sanitizer's agent is slow.
+# The machine may be busy, and a sanitizer's agent is slow.
 [ $((late * 100)) -le $((late_percent * deaths)) ] || fail "the agent is late: $said"
 touch "$work/enough"
 exact() { [ "$(counted)" = $((64 * mib)) ] && [ "$(usage "$victims" memory_used_bytes)" = $((64 * mib)) ]; }
-for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid" 2> /dev/null || true; done # it may have been its turn
+for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid" 2> /dev/null || true; done # it may already have been killed
 wait_until "the account is the survivor's alone" exact
 cancel "$victims"
 ends "$victims" cancelled

@@ -1,15 +1,15 @@
 #!/bin/bash
-# Users beside each other: who sees what, who may change what, as whom things run.
+# Users beside each other: visibility, permissions, and the accounts that processes run as.
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || skip "needs root, to be several users"
 stage_build
 owner=65534 stranger=65533
-admin=$(id -u games) # of an account that every system has, in a group of its own
+admin=$(id -u games) # an account that every system has, in its own group
 start --emulate 1xT4 --set admin_group=games
 json=(-H 'Content-Type: application/json' --data-binary)
 mkdir -m 777 "$work/open"
 
-# Any user's process may have to write a report (scripts/test).
+# Processes of any user may have to write a report (scripts/test).
 if [[ "${ASAN_OPTIONS:-}:${TSAN_OPTIONS:-}" =~ log_path=([^:]*)/ ]]; then
     as $stranger test -w "${BASH_REMATCH[1]}" \
         || fail "uid $stranger cannot write into ${BASH_REMATCH[1]}"

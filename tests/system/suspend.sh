@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tasks that are suspended: off their device, into the host's memory, and back. At a user's word,
-# and because the device wants it. On emulated devices.
+# Suspended tasks: off their device, into the host's memory, and back; by a user's command and
+# because of the device. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn

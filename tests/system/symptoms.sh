@@ -1,7 +1,7 @@
 #!/bin/bash
-# docs/troubleshooting.md is right: what its tables quote is said when that is wrong, and the
-# commands that they advise end it. A row that quotes a message or advises a command, and is not
-# tried here, fails the test.
+# docs/troubleshooting.md is correct: quoted messages appear for their cause, and the advised
+# commands fix the problem. A row that quotes a message or advises a command, and is not tested
+# here, fails the test.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cluster.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
@@ -13,11 +13,12 @@ mkdir "$work/bin"
 ln -s "$gpumux" "$work/bin/gpumux"
 PATH=$work/bin:$PATH
 
-# rows: "LINE<tab>FIRST CELL<tab>LAST CELL" of every row of the page's tables, without heads.
+# rows: prints "LINE<tab>FIRST CELL<tab>LAST CELL" of every row of the page's tables, without
+# headers.
 rows() {
     awk -F ' *[|] *' '/^\|---/ { body = 1; next } !/^\|/ { body = 0 } body { print FNR "\t" $2 "\t" $(NF - 1) }' "$page"
 }
-# row TEXT: the row whose first cell quotes TEXT, or has it in it.
+# row TEXT: prints the row whose first cell quotes or contains TEXT.
 row() {
     local found
     found=$(rows | awk -F '\t' -v text="$1" '$2 == "`" text "`"')
@@ -26,7 +27,7 @@ row() {
     cut -f 1 <<< "$found" >> "$tried"
     echo "$found"
 }
-# sees TEXT FILE: the page's row is what is said there; … is anything.
+# sees TEXT FILE: the file has the row's message; … matches anything.
 sees() {
     local pattern
     row "$1" > "$work/row"
@@ -34,13 +35,13 @@ sees() {
         <<< "$1")
     says "$2" "$pattern"
 }
-# elsewhere TEXT SCRIPT PATTERN: another test shows this row.
+# elsewhere TEXT SCRIPT PATTERN: another test covers this row.
 elsewhere() {
     row "$1" > "$work/row"
     grep -qE -- "$3" "$GPUMUX_SOURCE/$2" || fail "$2 does not show: $1"
 }
-# does TEXT [WORD=VALUE...]: the commands that the row advises, with these words for those in
-# capitals. What they print is in $work/did.
+# does TEXT [WORD=VALUE...]: runs the commands that the row advises, with these values for words in
+# capitals. The output is in $work/did.
 does() {
     local commands word
     commands=$(row "$1" | cut -f 3 | grep -oE '`gpumux [^`]+`' | tr -d '`')
@@ -48,19 +49,19 @@ does() {
     for word in "${@:2}"; do commands=${commands//${word%%=*}/${word#*=}}; done
     bash -ec "$commands" > "$work/did" 2>&1 || fail "$commands: $(cat "$work/did")"
 }
-# refused COMMAND...: it ends badly; what it says is in $work/said.
+# refused COMMAND...: the command fails; its output is in $work/said.
 refused() { if "$@" > "$work/said" 2>&1; then fail "it was not refused: $*"; fi; }
-# joins_with FILE NAME: a node of that name joins with the line in the file.
+# joins_with FILE NAME: a node of that name joins with the command in the file.
 joins_with() {
     local token
     token=$(grep -o 'gmj_[0-9a-f]*' "$1")
     join_node "$2" "$token" > "$work/said" || fail "$(cat "$work/said")"
 }
-# told COMMAND...: refused, over the network, as who has $token and trusts $trusted.
+# told COMMAND...: refused over the network, with $token and the authority $trusted.
 told() {
     refused env GPUMUX_URL="$url" GPUMUX_TOKEN="${token-}" GPUMUX_CA="${trusted-}" "$gpumux" "$@"
 }
-# described ID: what describe says of it, when it has ended or waits for a reason.
+# described ID: writes the output of describe, for an ended or waiting workload.
 described() { "$gpumux" describe "$1" > "$work/said"; }
 
 echo "-- control"
@@ -70,7 +71,7 @@ refused "$gpumux" control --state "$state" --listen 0
 sees 'there is no certificate authority' "$work/said"
 row 'there is no certificate authority' | grep -qF '`gpumux control init --url https://HOST:PORT`' \
     || fail "another is advised"
-init # that command
+init # init is this command
 start_control --set queue_max=2
 refused "$gpumux" control --state "$state"
 sees 'is in use by another gpumux (pid …)' "$work/said"
@@ -108,7 +109,7 @@ mkdir -p "$work/n2/node"
 cp -p "$work/n1/node/"{ca.pem,node.pem,node.key} "$work/n2/node"
 refused "$gpumux" node --state "$work/n2" --control "$url" "${node_settings[@]}" --set node_name=n2
 sees 'the certificate of this node is for the name …' "$work/said"
-rm -f "$work/n2/node/"{ca.pem,node.pem,node.key} # as the row says
+rm -f "$work/n2/node/"{ca.pem,node.pem,node.key} # as the row advises
 joins_with "$work/line" n2
 start_node n2
 wait_until "n2 is connected" is_connected n2
@@ -130,7 +131,7 @@ kill_node n2
 url=https://localhost:1 start_node n2
 sees 'the connection failed' "$work/n2.log"
 kill_node n2
-# Another machine takes n2's place, with what the row advises.
+# Another machine takes n2's place, by the commands of the row.
 does 'there is a node of the name … already' NAME=n2
 rm -r "$work/n2"
 joins_with "$work/did" n2
@@ -158,7 +159,7 @@ install -m 644 <(echo "$token") "$work/token"
 refused env -u GPUMUX_TOKEN GPUMUX_TOKEN_FILE="$work/token" GPUMUX_URL="$url" GPUMUX_CA="$trusted" \
     "$gpumux" ps
 sees 'other users may read …/token' "$work/said"
-bash -c "$(grep -o 'chmod 600 .*' "$work/said")" # the command that stands there
+bash -c "$(grep -o 'chmod 600 .*' "$work/said")" # the command in the message
 GPUMUX_TOKEN_FILE=$work/token GPUMUX_URL=$url GPUMUX_CA=$trusted "$gpumux" ps > /dev/null
 
 echo "-- it failed"
@@ -229,7 +230,7 @@ elsewhere 'a service stays `starting`' tests/system/services.sh 'state starting'
 stop
 start_control --set lease=1s --set beat=100ms
 wait_until "n1 is back" is_connected n1
-kill -STOP "$(node_pid n1)" # as a network that is cut
+kill -STOP "$(node_pid n1)" # like a cut network
 sees 'node connection ended … nothing was heard of it' "$control_log"
 kill_node n1
 stop

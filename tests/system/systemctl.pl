@@ -1,10 +1,11 @@
 #!/usr/bin/perl
-# systemctl where no systemd runs, for tests that follow the documentation. It starts what a unit says, as
-# Type=notify: with EnvironmentFile=, ExecStart= and a socket for its messages, and returns when it is ready.
-# Stopping ends the main process alone, as KillMode=process does. `status` shows the last STATUS=.
+# A stand-in for systemctl without systemd, for tests that follow the documentation. Starts the
+# command of a Type=notify unit: reads EnvironmentFile= and ExecStart=, makes a socket for its
+# messages, and returns when the daemon is ready. Stopping ends only the main process, as with
+# KillMode=process. `status` shows the last STATUS=.
 #
-# STAND_IN_OPTIONS, if set, is added to what is started: a test's devices. `enable` is done by the real
-# systemctl, where it is installed (STAND_IN_SYSTEMCTL).
+# STAND_IN_OPTIONS, if set, is added to the command: the devices of a test. The real systemctl runs
+# `enable`, where it is installed (STAND_IN_SYSTEMCTL).
 use strict;
 use warnings;
 use Socket;
@@ -16,7 +17,7 @@ mkdir $run;
 
 sub fail { print STDERR "systemctl: @_\n"; exit 1 }
 
-# unit NAME: its lines as { key => [value...] }, and the file.
+# unit NAME: returns its lines as { key => [value...] }, and the file.
 sub unit {
     my ($name) = @_;
     for my $folder ('/etc/systemd/system', '/usr/local/lib/systemd/system', '/usr/lib/systemd/system') {
@@ -32,7 +33,8 @@ sub slurp { open my $file, '<', $_[0] or return ''; local $/; return <$file> // 
 sub write_file { open my $file, '>', "$_[0].new" or die; print $file $_[1]; close $file; rename "$_[0].new", $_[0] }
 sub main_pid { my $pid = slurp("$run/$_[0].pid"); return $pid && kill(0, $pid) ? $pid : 0 }
 
-# keep NAME SOCKET: the manager's own process: listens, notes what it hears, until the daemon has ended.
+# keep NAME SOCKET: the manager's own process: listens and records messages until the daemon has
+# ended.
 sub keep {
     my ($name, $socket, $pid) = @_;
     my ($state, $status, $message) = ('activating', '', '');
@@ -60,7 +62,7 @@ sub start {
     for my $path (map { s/^-//r } @{ $unit->{EnvironmentFile} // [] }) {
         /^([A-Z_]+)=(.*)$/ and $ENV{$1} = $2 for split /\n/, slurp($path);
     }
-    # A whole $VARIABLE is several words, as systemd has it.
+    # A whole $VARIABLE is several words, as in systemd.
     my @command = map { /^\$([A-Z_]+)$/ ? split(' ', $ENV{$1} // '') : $_ } split ' ', "@{ $unit->{ExecStart} }";
     push @command, split ' ', $ENV{STAND_IN_OPTIONS} // '';
     unlink "$run/$name.notify", "$run/$name.state";

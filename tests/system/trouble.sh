@@ -1,9 +1,9 @@
 #!/bin/bash
-# What may go wrong around the daemon: a clear error each time, and nothing lost.
+# Trouble around the daemon: each time a clear error, and no loss.
 . "$(dirname "$0")/lib.sh"
 stage_build
 
-# refused PATTERN COMMAND...: the command ends by itself, badly, and says PATTERN.
+# refused PATTERN COMMAND...: the command fails by itself, and prints PATTERN.
 refused() {
     local pattern=$1 said
     shift
@@ -20,7 +20,7 @@ node=$(api GET /v1/nodes 'nodes[0].name')
 api POST "/v1/nodes/$node/drain" > /dev/null
 waiting=$(submit '{"name": "waiting", "command": ["true"]}')
 stop
-# A limit on the size of files is a full disk that any user can make; without the signal.
+# A limit on the size of files simulates a full disk for any user; without the signal.
 trap '' XFSZ
 start --emulate 1xT4
 trap - XFSZ
@@ -54,7 +54,7 @@ prlimit --pid "$daemon_pid" --fsize=4096:unlimited
 lease_ms() { od -A n -t u8 "$state/node/lease"; }
 lease_then=$(lease_ms)
 expect_status 503 POST /v1/workloads '{"command": ["true"], "directory": "/", "devices": 0}'
-# Who stands still for so long is taken for dead by the node, which says hello anew.
+# After such a long stop the node considers control dead, and says hello again.
 kill -STOP "$daemon_pid"
 sleep 1.5
 kill -CONT "$daemon_pid"
@@ -81,7 +81,7 @@ knocks=$!
 wait_until "the daemon says that it can take no node" grep \
     -q 'node connection accept failed.*Too many open files' "$log"
 prlimit --pid "$daemon_pid" --nofile=1024:
-wait "$knocks" || true # it was taken, and is no node
+wait "$knocks" || true # the client is no node, but was accepted
 wait_until "the node is there" node_joined
 
 echo "-- the state is in use"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# The units as they are installed: systemd understands every line of them, and they are not more
-# open than they were. The thresholds (tenths; 100: all open) are what the settings that each unit
-# explains leave.
+# The units as installed: systemd accepts every line, and they are no more exposed than before. The
+# thresholds (tenths; 100: all open) follow from the settings that each unit explains.
 set -Eeuo pipefail
 : "${GPUMUX_BUILD:?set it to the build that is to be tested}" \
     "${GPUMUX_SOURCE:?set it to the top of the tree}"

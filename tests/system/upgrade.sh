@@ -1,6 +1,6 @@
 #!/bin/bash
-# An agent that finds what one of version 0.1 left: attempts run on, on the terms that they had. On
-# emulated devices.
+# An agent takes over from one of version 0.1: attempts run on under their terms. On emulated
+# devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=1s "$@"; }
@@ -12,8 +12,8 @@ task() {
 samples() { output "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
 
-# as_before ID: its record in the files of version 0.1. What its supervisor reads at its start, that
-# has done.
+# as_before ID: restores its record in the files of version 0.1. The supervisor has already read
+# those that it needs at its start.
 as_before() {
     local name=$1.1 record=$state/node/records/$1.1 old=$state/node
     mkdir -p -m 700 "$old/terms"
