@@ -77,7 +77,8 @@ backup 0 "$work/copies/large"
 
 echo "-- a signal"
 # The signal is pending when the command starts, so that it arrives in the middle at any speed.
-blocked='use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM)); kill TERM => $$; exec @ARGV'
+blocked='use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM));
+    kill TERM => $$; exec @ARGV'
 perl -e "$blocked" "$gpumux" state backup --overwrite --state "$state" "$copy" > "$work/out" \
     2> "$work/err" \
     && fail "it went on"

@@ -56,8 +56,9 @@ expired() { [ "$EPOCHSECONDS" -gt "$ends_s" ]; }
 version=$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
 (
     cd "$work/brief"
-    echo "{\"type\":\"hello\",\"protocol\":1,\"version\":\"$version\",\"attempts\":[],\"node\":{\"name\":\"brief\",
-        \"instance\":\"i\",\"version\":\"$version\",\"labels\":{},\"devices\":[]}}" | tr -d '\n'
+    echo "{\"type\":\"hello\",\"protocol\":1,\"version\":\"$version\",\"attempts\":[],
+        \"node\":{\"name\":\"brief\",\"instance\":\"i\",\"version\":\"$version\",
+        \"labels\":{},\"devices\":[]}}" | tr -d '\n'
     echo
     until expired; do pause 0.1; done
     sleep 1
@@ -89,8 +90,9 @@ wait_until "it is connected" is_connected twin
 kill_node twin
 wait_until "it is away" is_away twin
 # A connection of this node that is never used again and never closed.
-jq -c --arg v "$version" '{type: "hello", protocol: 1, version: $v, attempts: [], node: {name: "twin", instance: .instance,
-    version: $v, labels: {}, devices: []}}' "$work/twin/node/node.json" > "$work/hello"
+jq -c --arg v "$version" '{type: "hello", protocol: 1, version: $v, attempts: [],
+    node: {name: "twin", instance: .instance, version: $v, labels: {}, devices: []}}' \
+    "$work/twin/node/node.json" > "$work/hello"
 # Before it, several connections that end before a welcome: none counts as connected.
 for _ in 1 2 3 4 5; do
     openssl s_client -connect "localhost:$port" -quiet -no_ign_eof -alpn gpumux-node/1 \

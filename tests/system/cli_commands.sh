@@ -53,7 +53,8 @@ said 'failed (exit 3)'
     < <(echo '{"command": ["true"], "name": "merged"}')) 'workloads[0].name')" = merged ] \
     || fail "JSON from standard input"
 exits 0 "$gpumux" wait merged
-[ "$("$ask" -f <("$gpumux" describe merged -o json) quota_bytes)" = $((3 << 30)) ] || fail "a flag over a file"
+[ "$("$ask" -f <("$gpumux" describe merged -o json) quota_bytes)" = $((3 << 30)) ] \
+    || fail "a flag over a file"
 exits 2 "$gpumux" submit "$work/two.yaml" --quota 3g
 exits 2 "$gpumux" submit --quota lots -- true
 said '--quota'
@@ -79,7 +80,8 @@ exits 6 "$gpumux" submit --dry-run -d 3 -- true
 said 'would never start here: 3 devices on one node requested'
 exits 6 "$gpumux" submit --dry-run -d 3 -o json -- true
 exits 0 "$gpumux" submit --dry-run --share 50 -- true
-said '^gpumux: share 50 without a quota: the workload gets a device of its own; give --quota to share a device$'
+said '^gpumux: share 50 without a quota: the workload gets a device of its own; give --quota '\
+'to share a device$'
 exits 0 "$gpumux" submit --dry-run -q --share 50 -- true
 [ -s "$work/err" ] && fail "submit -q warns: $(cat "$work/err")"
 exits 0 "$gpumux" submit --dry-run --quota 1g --share 50 -- true
@@ -98,20 +100,24 @@ exits 0 "$gpumux" submit -q --key twice -d 0 -- false
 [ -s "$work/err" ] && fail "submit -q tells of a key: $(cat "$work/err")"
 exits 0 "$gpumux" submit --array 2 --name never --quota 500g -- true
 said 'waits: 500.0 GiB requested, more than any device has'
-[[ $(wc -l < "$work/out") = 2 && $(wc -l < "$work/err") = 1 ]] || fail "not two ids and a reason: $(cat "$work/out" "$work/err")"
+[[ $(wc -l < "$work/out") = 2 && $(wc -l < "$work/err") = 1 ]] \
+    || fail "not two ids and a reason: $(cat "$work/out" "$work/err")"
 exits 0 "$gpumux" submit -q --name never --quota 500g -- true
 [ -s "$work/err" ] && fail "submit -q tells a reason"
 "$gpumux" wait never 2> "$work/waits" & waits=$!
 "$gpumux" logs -f never 2> "$work/follows" & follows=$!
-wait_until "wait tells why" grep -q 'waits: 500.0 GiB requested, more than any device has' "$work/waits"
-wait_until "logs -f tells why" grep -q 'waits: 500.0 GiB requested, more than any device has' "$work/follows"
+wait_until "wait tells why" grep -q 'waits: 500.0 GiB requested, more than any device has' \
+    "$work/waits"
+wait_until "logs -f tells why" grep -q 'waits: 500.0 GiB requested, more than any device has' \
+    "$work/follows"
 "$gpumux" ps -q --name never | xargs "$gpumux" cancel
 wait "$waits" && fail "wait of what was cancelled"
 wait "$follows" || true
 exits 0 "$gpumux" submit --dry-run --array 3 -- true
 said 'would run on'
 said 'would not start now: '
-[ -z "$(sed -n 's/.*would run on//p' "$work/out" | sort | uniq -d)" ] || fail "a device is promised twice"
+[ -z "$(sed -n 's/.*would run on//p' "$work/out" | sort | uniq -d)" ] \
+    || fail "a device is promised twice"
 exits 3 "$gpumux" submit --dry-run --after 99999 -- true
 said 'there is no workload 99999'
 exits 3 "$gpumux" submit --after nosuch -- true
@@ -123,11 +129,14 @@ say looking
 exits 0 "$gpumux" ps
 said '^ID  *NAME  *KIND  *STATE'
 [ "$("$gpumux" ps -q --name one)" = "$id" ] || fail "ps by name"
-[ "$("$ask" -f <("$gpumux" ps -o json --state failed) 'workloads[].name')" = three ] || fail "ps by state"
+[ "$("$ask" -f <("$gpumux" ps -o json --state failed) 'workloads[].name')" = three ] \
+    || fail "ps by state"
 grep -q "^- id: $id" <("$gpumux" ps -a -o yaml) || fail "ps as YAML"
 # Six hundred workloads that never run, because the test is about lists.
 hold=$("$gpumux" submit -d 0 --name hold -- sleep 1000)
-for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many --after hold -- true > /dev/null; done
+for _ in 1 2 3; do
+    "$gpumux" submit -d 0 --array 200 --name many --after hold -- true > /dev/null
+done
 [ "$("$gpumux" ps -a -q --name many | wc -l)" = 600 ] || fail "ps does not turn pages"
 exits 0 "$gpumux" cancel "$hold" --grace 0s
 exits 1 "$gpumux" wait -q many --timeout 60s
@@ -142,13 +151,16 @@ said "it has ended"
 exits 3 "$gpumux" logs 999999
 [ "$("$gpumux" logs "$id" 2> /dev/null)" = hello ] || fail "logs"
 [ "$("$gpumux" logs --stderr "$id" 2>&1)" = oops ] || fail "logs --stderr"
-grep -qE '^20[0-9-]+T[0-9:.]+Z hello$' <("$gpumux" logs --timestamps --stdout "$id") || fail "timestamps"
+grep -qE '^20[0-9-]+T[0-9:.]+Z hello$' <("$gpumux" logs --timestamps --stdout "$id") \
+    || fail "timestamps"
 spoken=$("$gpumux" submit -d 0 --name spoken -- sh -c '
     for i in 1 2 3 4 5; do echo "line $i"; echo "oops $i" >&2; done
-    printf 6; sleep 0.5; printf " six"; until [ -e "$0" ]; do sleep 0.05; done; echo; echo 7' "$work/go")
+    printf 6; sleep 0.5; printf " six"; until [ -e "$0" ]; do sleep 0.05; done; echo; echo 7' \
+        "$work/go")
 has_spoken() { "$gpumux" logs "$spoken" 2> /dev/null | grep -q '6 six'; }
 wait_until "it has spoken" has_spoken
-[ "$("$gpumux" logs -n 2 --stdout spoken)" = $'line 5\n6 six' ] || fail "logs --tail: $("$gpumux" logs -n 2 --stdout spoken)"
+[ "$("$gpumux" logs -n 2 --stdout spoken)" = $'line 5\n6 six' ] \
+    || fail "logs --tail: $("$gpumux" logs -n 2 --stdout spoken)"
 [ -z "$("$gpumux" logs --tail 0 spoken 2>&1)" ] || fail "no lines are some"
 "$gpumux" logs -f -n 2 --stdout spoken > "$work/tail" &
 follower=$!
@@ -163,7 +175,8 @@ said 'Tesla T4\|T4'
 node=$("$gpumux" nodes -q)
 exits 0 "$gpumux" top --once
 said 'DEVICE'
-burning=$("$gpumux" submit --name burning -- "$GPUMUX_BUILD/workloads/gpumux-burn" --step-ms 10 --batch 32)
+burning=$("$gpumux" submit --name burning -- "$GPUMUX_BUILD/workloads/gpumux-burn" --step-ms 10 \
+    --batch 32)
 is_fast() { [[ $(field "$burning" usage.samples_per_s) =~ ^[0-9.]*[1-9] ]]; }
 wait_until "its speed is known" is_fast
 exits 0 "$gpumux" top --once
@@ -181,15 +194,20 @@ is_slow() { [[ $(field "$mute" usage) == {* ]] && has "$mute" usage.samples_per_
 wait_until "what it uses is known, but no speed" is_slow
 exits 0 "$gpumux" cancel burning mute
 # A frame on a whole screen, then the key that quits.
-TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" "$work/screen" <<< q
-grep -q DEVICE "$work/screen" && grep -q SPEED "$work/screen" || fail "top: $(cat -v "$work/screen")"
+TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" \
+    "$work/screen" <<< q
+grep -q DEVICE "$work/screen" && grep -q SPEED "$work/screen" \
+    || fail "top: $(cat -v "$work/screen")"
 # On a terminal a note is cut at the edge; in a pipe the note is complete.
 large=$("$gpumux" submit --quota 500g --name large -- true 2> /dev/null)
 wait_until "why it waits is known" eval '[ -n "$(field "$large" text)" ]'
 for columns in 80 1000; do
-    NO_COLOR=1 exits 0 timeout "$deadline_s" script -qec "stty cols $columns; '$gpumux' ps --name large" /dev/null < /dev/null
-    ! LC_ALL=C.UTF-8 tr -d '\r' < "$work/out" | grep -E "^.{$((columns + 1))}" || fail "wider than $columns columns"
-    [ $columns = 1000 ] || ! grep -F "$(field "$large" text)" "$work/out" || fail "nothing had to be cut"
+    NO_COLOR=1 exits 0 timeout "$deadline_s" script \
+        -qec "stty cols $columns; '$gpumux' ps --name large" /dev/null < /dev/null
+    ! LC_ALL=C.UTF-8 tr -d '\r' < "$work/out" | grep -E "^.{$((columns + 1))}" \
+        || fail "wider than $columns columns"
+    [ $columns = 1000 ] || ! grep -F "$(field "$large" text)" "$work/out" \
+        || fail "nothing had to be cut"
 done
 said "$(field "$large" text)"
 exits 0 "$gpumux" ps --name large
@@ -241,7 +259,8 @@ for follow in '' -f; do
 done
 exits 0 "$gpumux" undrain "$node"
 exits 3 "$gpumux" cancel nobody
-"$gpumux" submit -d 0 --array 3 --name half -- sh -c '[ $GPUMUX_ARRAY_INDEX = 0 ] || sleep 1000' > /dev/null
+"$gpumux" submit -d 0 --array 3 --name half -- sh -c '[ $GPUMUX_ARRAY_INDEX = 0 ] || sleep 1000' \
+    > /dev/null
 exits 0 "$gpumux" wait 'half[0]'
 exits 0 "$gpumux" cancel half --grace 0s # the first element has already ended, which is no error
 exits 1 "$gpumux" wait half
@@ -264,7 +283,8 @@ exits 3 "$gpumux" drain nowhere
 
 say maintenance
 exits 0 "$gpumux" state check --state "$state"
-[ "$("$gpumux" state export --state "$state" | jq -r 'select(.record == "workload") | .name' | grep -c '^many')" = 600 ] \
+[ "$("$gpumux" state export --state "$state" | jq -r 'select(.record == "workload") | .name' \
+    | grep -c '^many')" = 600 ] \
     || fail "state export"
 "$gpumux" config default > "$work/config.yaml"
 exits 0 "$gpumux" config check "$work/config.yaml"
@@ -291,14 +311,19 @@ refused() { exits 2 timeout "$deadline_s" "$gpumux" "${@:2}"; said "$1"; }
 for daemon in up control; do
     refused "only in 'gpumux sim'" $daemon --state "$work/none" --set without=gate
     refused "only in 'gpumux sim'" $daemon --state "$work/none" --set without=tuner
-    refused "'firstfit' has no 'matching'" $daemon --state "$work/none" --policy firstfit --set without=matching
+    refused "'firstfit' has no 'matching'" $daemon --state "$work/none" --policy firstfit \
+        --set without=matching
 done
-refused "does not read this key: give the key to 'gpumux control'" node --state "$work/none" --set without=predictor
-refused "does not read this key: give the key to 'gpumux control'" node --state "$work/none" --set lease=10s
-refused "does not read this key: give the key to 'gpumux node'" control --state "$work/none" --set mps=off
+refused "does not read this key: give the key to 'gpumux control'" node --state "$work/none" \
+    --set without=predictor
+refused "does not read this key: give the key to 'gpumux control'" node --state "$work/none" \
+    --set lease=10s
+refused "does not read this key: give the key to 'gpumux node'" control --state "$work/none" \
+    --set mps=off
 refused "did you mean 'lease'" node --state "$work/none" --set leas=10s
 refused "'gpumux control init'" control --state "$work/none" --url https://localhost:7443
-refused "--listen has no effect on 'init'" control init --state "$work/none" --url https://localhost:7443 --listen 7443
+refused "--listen has no effect on 'init'" control init --state "$work/none" \
+    --url https://localhost:7443 --listen 7443
 refused '--name is only for joining' node --state "$work/none" --without-devices --name n1
 refused "--ttl belongs to 'create'" token list --ttl 5d
 refused "none of these policies has a part 'gate'" sim --policy firstfit --without gate
@@ -331,27 +356,32 @@ fi
 
 say greeting
 stop
-grep -q "run[s]* on. 'gpumux up --state $state --emulate 2xT4' adopts" "$log" || fail "how to go on is not told: $(tail -n 3 "$log")"
+grep -q "run[s]* on. 'gpumux up --state $state --emulate 2xT4' adopts" "$log" \
+    || fail "how to go on is not told: $(tail -n 3 "$log")"
 "$gpumux" up --state "$work/a 'b" --without-devices > "$work/greeting" 2>> "$log" &
 greeting=$!
 wait_until "it greets" grep -q '^  try ' "$work/greeting"
 kill "$greeting"
-(eval "$(sed -n 's/^  clients *//p' "$work/greeting")"; [ "$GPUMUX_SOCKET" = "$work/a 'b/api.sock" ]) \
+(eval "$(sed -n 's/^  clients *//p' "$work/greeting")"; [ "$GPUMUX_SOCKET" = \
+    "$work/a 'b/api.sock" ]) \
     || fail "what clients are told is no line of a shell: $(cat "$work/greeting")"
-[ "$(id -u)" != 0 ] || grep -q 'root .*--set allow_root=true' "$work/greeting" || fail "root is not told: $(cat "$work/greeting")"
+[ "$(id -u)" != 0 ] || grep -q 'root .*--set allow_root=true' "$work/greeting" \
+    || fail "root is not told: $(cat "$work/greeting")"
 
 say control and node apart
 "$gpumux" control --state "$work/c" --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 GPUMUX_SOCKET=$work/c/api.sock
 wait_until "control is ready" api GET /readyz
-"$gpumux" node --state "$work/n" --node-socket "$work/c/node.sock" --emulate 1xT4 --set node_name=apart \
+"$gpumux" node --state "$work/n" --node-socket "$work/c/node.sock" --emulate 1xT4 \
+    --set node_name=apart \
     --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 apart=$!
 wait_until "the node has joined" node_joined
 [ "$("$gpumux" nodes -q)" = apart ] || fail "nodes: $("$gpumux" nodes)"
 exits 0 "$gpumux" run -- sh -c 'echo "$CUDA_VISIBLE_DEVICES"' < /dev/null
 said '^GPU-'
-"$gpumux" node --state "$work/m" --node-socket "$work/c/node.sock" --without-devices --set node_name=bare \
+"$gpumux" node --state "$work/m" --node-socket "$work/c/node.sock" --without-devices \
+    --set node_name=bare \
     --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 second_joined() { "$gpumux" nodes -q | grep -qx bare; }
 wait_until "a second node has joined" second_joined
@@ -360,4 +390,5 @@ page=$(api GET '/v1/nodes?limit=1' 'nodes[].name,next')
 page=$(api GET '/v1/nodes?limit=1&cursor=apart' 'nodes[].name,next')
 [ "$page" = $'bare\nnull' ] || fail "second page of nodes: $page"
 kill -KILL "$apart"
-wait_until "how the devices of a node are that is away is not known" eval "'$gpumux' nodes | grep -qE '^apart +away +unknown '"
+wait_until "how the devices of a node are that is away is not known" \
+    eval "'$gpumux' nodes | grep -qE '^apart +away +unknown '"

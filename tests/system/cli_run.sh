@@ -85,7 +85,8 @@ wait_until "what nobody reads is cancelled" ended_cancelled
 say a restart in the middle
 for how in crash stop; do
     rm -f "$work"/go*
-    begin sh -c "echo 1; until [ -e $work/go1 ]; do sleep 0.02; done; echo 2; until [ -e $work/go2 ]; do sleep 0.02; done; echo 3; exit 6"
+    begin sh -c "echo 1; until [ -e $work/go1 ]; do sleep 0.02; done
+        echo 2; until [ -e $work/go2 ]; do sleep 0.02; done; echo 3; exit 6"
     $how
     touch "$work/go1"
     start --emulate 1xT4

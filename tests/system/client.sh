@@ -26,8 +26,9 @@ share=0-100
 batch=7 0-0 by 0" ] || fail "$(env -i "$program" facts)"
 
 echo "-- what a workload knows"
-id=$(submit "{\"name\": \"look\", \"command\": [\"$program\", \"facts\"], \"array\": 2, \"devices\": 1, \"quota\": \"2g\",
-    \"share\": {\"min\": 10, \"max\": 40}, \"batch\": {\"reference\": 64, \"min\": 32, \"max\": 128, \"step\": 16}}")
+id=$(submit "{\"name\": \"look\", \"command\": [\"$program\", \"facts\"], \"array\": 2,
+    \"devices\": 1, \"quota\": \"2g\", \"share\": {\"min\": 10, \"max\": 40},
+    \"batch\": {\"reference\": 64, \"min\": 32, \"max\": 128, \"step\": 16}}")
 ends "$id" succeeded
 [ "$(said "$id")" = "id=$id
 name=look[0]
@@ -52,7 +53,8 @@ cancel "$id"
 ends "$id" cancelled
 
 echo "-- a service that says when it is ready"
-id=$(submit "{\"kind\": \"service\", \"command\": [\"$program\", \"serve\", \"$work/go\"], \"ready\": \"client\"}")
+id=$(submit "{\"kind\": \"service\", \"command\": [\"$program\", \"serve\", \"$work/go\"],
+    \"ready\": \"client\"}")
 wait_field "$id" state starting
 touch "$work/go"
 wait_field "$id" state running
@@ -62,7 +64,8 @@ ends "$id" cancelled
 
 echo "-- gpumux-burn does so too"
 id=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"ready\": \"client\",
-    \"command\": [\"$GPUMUX_BUILD/workloads/gpumux-burn\", \"--service\", \"--rate\", \"50\", \"--kernel-ms\", \"1\"]}")
+    \"command\": [\"$GPUMUX_BUILD/workloads/gpumux-burn\", \"--service\", \"--rate\", \"50\",
+    \"--kernel-ms\", \"1\"]}")
 wait_field "$id" state running
 cancel "$id"
 ends "$id" cancelled

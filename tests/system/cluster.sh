@@ -10,7 +10,8 @@ node_settings=(--without-devices --set allow_root=true --set beat=100ms --set cg
 
 # init: prepares the cluster; $joins is the command with which a node joins.
 init() {
-    joins=$("$gpumux" control init --state "$state" --url https://localhost:7443 2> "$work/init.said")
+    joins=$("$gpumux" control init --state "$state" \
+        --url https://localhost:7443 2> "$work/init.said")
     fingerprint=$(sed -E 's/.*--ca ([^ ]+).*/\1/' <<< "$joins")
 }
 # start_control [OPTION...]: on the same port every time.

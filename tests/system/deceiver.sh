@@ -19,13 +19,21 @@ start_of() { sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20; }
 rm -f record.json.first; cp record.json record.json.first
 while :; do
     for pid in $victims 1 $$; do
-        sed -E "s/\"(supervisor|task)_pid\":[0-9]+/\"\1_pid\":$pid/g; s/\"(supervisor|task)_start\":[0-9]+/\"\1_start\":$(start_of "$pid")/g" \
+        sed -E -e "s/\"(supervisor|task)_pid\":[0-9]+/\"\1_pid\":$pid/g" \
+            -e "s/\"(supervisor|task)_start\":[0-9]+/\"\1_start\":$(start_of "$pid")/g" \
             record.json.first > record.new && mv record.new record.json
-        echo '{"workload":1,"attempt":1,"service":true,"command":["true"],"environment":[],"directory":"/","grace_ms":86400000,"time_limit_ms":0,"fence_ms":0,"drain_ms":0,"begin_by_ms":0,"log_file_bytes":1,"log_files":1,"ready":"started","ready_command":[],"ready_port":0,"stdin":false,"slo_percentile":99}' > grant.json
-        echo '{"workload":1,"attempt":1,"started_wall_ms":1,"ended_wall_ms":2,"failure":"none","exit_code":0,"signal":0,"never_ran":false,"text":""}' > exit.new && mv exit.new exit.json
+        printf %s '{"workload":1,"attempt":1,"service":true,"command":["true"],"environment":[],' \
+            '"directory":"/","grace_ms":86400000,"time_limit_ms":0,"fence_ms":0,"drain_ms":0,' \
+            '"begin_by_ms":0,"log_file_bytes":1,"log_files":1,"ready":"started",' \
+            '"ready_command":[],"ready_port":0,"stdin":false,"slo_percentile":99}' > grant.json
+        printf %s '{"workload":1,"attempt":1,"started_wall_ms":1,"ended_wall_ms":2,' \
+            '"failure":"none","exit_code":0,"signal":0,"never_ran":false,"text":""}' \
+            > exit.new && mv exit.new exit.json
         rm -rf ready control.sock; ln -s /dev/null control.sock; mkdir ready
-        for path in ../../records ../../records/1.1 ../../records/1.1.grant ../../locks/1.1 ../../lease; do
-            ! { cat "$path" || ls "$path" || echo '{}' > "$path"; } > "$1/stolen" 2> /dev/null || [ "$path" = ../../lease ] || cp "$1/stolen" "$1/loot"
+        for path in ../../records ../../records/1.1 ../../records/1.1.grant ../../locks/1.1 \
+            ../../lease; do
+            ! { cat "$path" || ls "$path" || echo '{}' > "$path"; } > "$1/stolen" 2> /dev/null \
+                || [ "$path" = ../../lease ] || cp "$1/stolen" "$1/loot"
         done
         echo . >> "$1/rounds"
         rm -rf ready; : > ready
@@ -41,7 +49,8 @@ victims="$victims $!"
 disown -a
 echo "$victims" > "$work/open/victims"
 up
-id=$(as $deceiver "$ask" -d "{\"devices\": 1, \"quota\": \"4g\", \"grace\": \"1s\", \"directory\": \"/\", \"command\": $(json_shell \
+id=$(as $deceiver "$ask" -d "{\"devices\": 1, \"quota\": \"4g\", \"grace\": \"1s\",
+    \"directory\": \"/\", \"command\": $(json_shell \
     "$burn --step-ms 20 --memory 1g --steps 10000000 & exec sh $work/open/deceive $work/open")}" \
     "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id')
 wait_field "$id" state running
@@ -59,7 +68,8 @@ done
 is_whole() { [ "$(field "$id" usage.protection.counted_bytes)" -ge $((1 << 30)) ]; }
 wait_until "its account is the one that it had" is_whole
 [[ $(field "$id" enforcement) == quota* ]] || fail "$(field "$id" enforcement)"
-[ "$(jq -r .terms.kind <(head -n 1 "$state/node/records/$id.1.grant"))" = task ] || fail "it is no task any more"
+[ "$(jq -r .terms.kind <(head -n 1 "$state/node/records/$id.1.grant"))" = task ] \
+    || fail "it is no task any more"
 [ ! -e "$work/open/loot" ] || fail "it read $(cat "$work/open/loot")"
 
 echo "-- its device wants it off: it goes, though it listens to nothing"

@@ -69,7 +69,7 @@ mode_is "$first" time || fail "the other is too: $(show "$first")"
 cancel "$coarse"
 ends "$coarse" cancelled
 
-echo "-- one whose kernel outlasts what its end waits for, be that a signal or its own: MPS ends its work first, and nobody else's"
+echo "-- a task whose kernel outlasts its drain, also at its own exit: MPS ends its work alone"
 ends_of_work() { grep -c "Cmd:terminate_client" "$state"/node/mps/*/control.log || true; }
 lasting() {
     submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words env \
@@ -165,7 +165,7 @@ has "$stays" attempt 1 || fail "the work of one that cannot is lost: $(show "$st
 for id in "$again" "$stays" "$busy"; do cancel "$id"; done
 for id in "$again" "$stays" "$busy"; do ends "$id" cancelled; done
 
-echo "-- so does one whose kernels are too long to wait for, beside a service in time; the next attempt is known to be such a one"
+echo "-- so does a task whose kernels are too long, beside a service in mode time; also next time"
 stop
 up --set share_kept=1s --set mode_kept=10m
 half=$(submit \
@@ -185,7 +185,8 @@ for id in "$again" "$beside"; do cancel "$id"; done
 for id in "$again" "$beside"; do ends "$id" cancelled; done
 
 echo "-- and one that nothing holds"
-does=$(json_shell "echo share=\$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE; exec env -u LD_PRELOAD $burn --steps 1000000 --sm 30 --step-ms 5 --memory 64m")
+does=$(json_shell "echo share=\$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+    exec env -u LD_PRELOAD $burn --steps 1000000 --sm 30 --step-ms 5 --memory 64m")
 loose=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $does, \"resume\": $does}")
 wait_until "it has less" eval 'output "$loose" | grep " share=[1-8][0-9]$"'
 for id in "$loose" "$half"; do cancel "$id"; done
@@ -193,8 +194,9 @@ for id in "$loose" "$half"; do ends "$id" cancelled; done
 
 echo "-- a service near its SLO: the task beside it is throttled"
 echo 10000 > "$work/latency"
-slow=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"slo\": {\"percentile\": 99, \"latency\": \"50ms\"},
-    \"command\": $(json_words "$GPUMUX_BUILD/tests/system/client_program" answer "$work/latency")}")
+slow=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\",
+    \"slo\": {\"percentile\": 99, \"latency\": \"50ms\"}, \"command\": $(json_words \
+    "$GPUMUX_BUILD/tests/system/client_program" answer "$work/latency")}")
 wait_field "$slow" state running
 first=$(task --step-ms 5)
 wait_field "$first" state running

@@ -21,7 +21,8 @@ mkdir "$work/bin"
 cat > "$work/bin/gpumux" <<END
 #!/bin/bash
 if [ "\${1:-}" = up ]; then
-    exec "$gpumux" "\$@" --state "$state" --set allow_root=true --set beat=100ms --set backoff_min=20ms
+    exec "$gpumux" "\$@" --state "$state" --set allow_root=true --set beat=100ms \\
+        --set backoff_min=20ms
 fi
 if [ "\${1:-} \${2:-}" = "control init" ]; then
     exec "$gpumux" "\$@" --state "$state"
@@ -55,7 +56,10 @@ cat > "$work/prelude.sh" <<'END'
 set -eo pipefail
 trap 'echo "$block: failed: $BASH_COMMAND" >&2' ERR
 alive() { kill -0 $!; }
-ready() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes | jq -e '.nodes[0].connected' > /dev/null; }
+ready() {
+    curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes \
+        | jq -e '.nodes[0].connected' > /dev/null
+}
 await() {
     until "${@:-ready}"; do
         alive || { echo "gpumux did not come up" >&2; return 1; }
@@ -87,7 +91,9 @@ script_of() {
         inside { print }
         inside && /^gpumux up/ { starts = "await" }
         inside && /^gpumux control --.*&$/ { starts = "await control_ready" }
-        inside && /--state node.*&$/ { starts = "await nodes_ready " (/^gpumux node/ ? nodes : ++nodes) }' "$1"
+        inside && /--state node.*&$/ {
+            starts = "await nodes_ready " (/^gpumux node/ ? nodes : ++nodes)
+        }' "$1"
 }
 
 for page in $pages; do

@@ -70,7 +70,8 @@ service_answers_on() {
 }
 # resumes [JSON]: a workload whose resume command leaves a sign.
 resumes() {
-    json_with "${1:-"{}"}" resume "$(json_shell "touch $work/t/resumed; exec $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")"
+    json_with "${1:-"{}"}" resume "$(json_shell "touch $work/t/resumed; exec $burn --step-ms 250 \
+        --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")"
 }
 
 # A task that gets SIGTERM or SIGINT ends by itself, after its work is done.
@@ -146,8 +147,8 @@ endless_task_is_ended_at_limit() {
     wait_until "the service is a client of MPS" is_client 900001
     local limit
     for limit in 3s 10s 30s; do # on a busy machine the task may start too late
-        task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"grace\": \"1s\", \"time_limit\": \"$limit\",
-            \"command\": $(json_shell \
+        task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"grace\": \"1s\",
+            \"time_limit\": \"$limit\", \"command\": $(json_shell \
                 "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000")}")
         ends "$task" failed timeout
         ! output "$task" | grep ready || break
@@ -181,7 +182,8 @@ killed_task_resumes_and_spares_neighbours() {
     wait_until "it is a client" is_client 900002
     [ "$(field "$task" 'attempts[0].signal,failures')" = $'9\n1' ] || fail "$(show "$task")"
     # Two processes of 1 GiB each, and nothing of the dead one.
-    wait_until "nothing of it is left on the device" eval '[ "$(device 0 usage.memory_used_bytes)" = $((2 << 30)) ]'
+    wait_until "nothing of it is left on the device" \
+        eval '[ "$(device 0 usage.memory_used_bytes)" = $((2 << 30)) ]'
     service_is_unharmed
     # It fails after three times.
     local attempt
@@ -191,10 +193,12 @@ killed_task_resumes_and_spares_neighbours() {
     done
     ends "$task" failed signal
 
-    echo "-- one that launches 10 ms again and again and waits for nothing: 100 ms outstanding would take the service along"
+    echo "-- launches of 10 ms without a pause: 100 ms outstanding would end the service as well"
     task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_shell "
-        echo \$\$ > $work/t/pid; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 100000 10000")}")
-    wait_until "much was launched" eval '[ "$(field "$task" usage.protection.counters.launches_kernel)" -ge 30 ]'
+        echo \$\$ > $work/t/pid
+        GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 100000 10000")}")
+    wait_until "much was launched" \
+        eval '[ "$(field "$task" usage.protection.counters.launches_kernel)" -ge 30 ]'
     kill -KILL "$(cat "$work/t/pid")"
     wait_until "it runs again" at "$task" 2
     has "$task" 'attempts[0].signal' 9 || fail "$(show "$task")"
@@ -203,11 +207,13 @@ killed_task_resumes_and_spares_neighbours() {
 
 # stubborn STEPS: a process that burns, below a process that ignores SIGTERM and outlives it.
 stubborn() {
-    echo "{\"command\": $(json_shell "trap '' TERM; $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps $1; while :; do sleep 0.1; done")}"
+    echo "{\"command\": $(json_shell "trap '' TERM; $burn --step-ms 250 --busy-percent 4 \
+        --kernels-per-step 1 --sm 30 --memory 1g --steps $1; while :; do sleep 0.1; done")}"
 }
 # A client of our own beside the agent's; the result of its cuInit goes to FILE.joined.
 client_beside() {
-    GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") \
+    GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu \
+        CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") \
         LD_PRELOAD="$1" "$in_steps" "$2"
 }
 
@@ -219,22 +225,26 @@ fault_suspects_return_one_by_one() {
     service=$(submit "$(spec service 900001)")
     task=$(submit "$(spec task 900002 "$(resumes "$(stubborn 900002)")")")
     other=$(submit "$(spec task 900003 "$(stubborn 900003)")")
-    wait_until "all are clients of MPS" eval 'is_client 900001 && is_client 900002 && is_client 900003'
+    wait_until "all are clients of MPS" \
+        eval 'is_client 900001 && is_client 900002 && is_client 900003'
     pipe 0 > "$work/pipe"
     freeze 0 burning 900003 # the fault remains as long as this process
     wait_until "it faults" hit 900002
-    wait_until "why they leave is kept" eval \
-        'grep -q "\"verdict\":\"suspect\"" "$state/node/records/$task.1" && grep -q "\"verdict\":\"suspect\"" "$state/node/records/$other.1"'
+    is_suspect() { grep -q '"verdict":"suspect"' "$state/node/records/$1.1"; }
+    wait_until "why they leave is kept" eval 'is_suspect "$task" && is_suspect "$other"'
     crash
-    echo "get_server_status $(echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control")" \
-        | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control" | grep FAULT > /dev/null || fail "the server does not know of the fault"
+    echo "get_server_status $(echo get_server_list \
+        | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control")" \
+        | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control" \
+        | grep FAULT > /dev/null || fail "the server does not know of the fault"
 
     client_beside "" "$work/t/plain" && fail "a faulted server took a client"
     [ "$(cat "$work/t/plain.joined")" = 807 ] || fail "it answers $(cat "$work/t/plain.joined")"
     client_beside "$shim" "$work/t/patient" 2> /dev/null &
     local i
     for i in 1 2 3 4 5; do
-        [ ! -e "$work/t/patient.joined" ] || fail "the shim did not wait: $(cat "$work/t/patient.joined")"
+        [ ! -e "$work/t/patient.joined" ] \
+            || fail "the shim did not wait: $(cat "$work/t/patient.joined")"
         pause 0.1
     done
     signal KILL 900003
@@ -247,11 +257,14 @@ fault_suspects_return_one_by_one() {
     wait_until "the service is back" at "$service" 2
     wait_until "a suspect runs" eval 'at "$task" 2 || at "$other" 2'
     local id
-    for id in "$service" "$task" "$other"; do has "$id" failures 0 || fail "it was blamed: $(show "$id")"; done
+    for id in "$service" "$task" "$other"; do
+        has "$id" failures 0 || fail "it was blamed: $(show "$id")"
+    done
     for id in "$task" "$other"; do
         [[ $(text_of "$id" 0) == *"in one of all that shared the device" ]] || fail "$(show "$id")"
     done
-    [ "$(for id in "$task" "$other"; do has "$id" state running && has "$id" suspect true && echo; done | wc -l)" -le 1 ] \
+    [ "$(for id in "$task" "$other"; do has "$id" state running && has "$id" suspect true \
+        && echo; done | wc -l)" -le 1 ] \
         || fail "two suspects at once"
     wait_until "it runs by its resume command" test -e "$work/t/resumed"
     local attempt
@@ -260,9 +273,11 @@ fault_suspects_return_one_by_one() {
         wait_until "it faults" hit 900002
     done
     ends "$task" failed fault
-    [[ $(field "$task" text) == *"Xid 31"* ]] || fail "the reason is not kept: $(field "$task" text)"
+    [[ $(field "$task" text) == *"Xid 31"* ]] \
+        || fail "the reason is not kept: $(field "$task" text)"
     at "$service" 2 || fail "the service was ended again: $(show "$service")"
-    wait_until "the other runs, and is cleared" eval 'has "$other" state running && has "$other" suspect false'
+    wait_until "the other runs, and is cleared" \
+        eval 'has "$other" state running && has "$other" suspect false'
 }
 
 # The agent checks MPS five times a second, or as often as a busy machine permits; once in two
@@ -287,11 +302,13 @@ lose_mps() {
     wait_until "$1" fault 0 "$1"
     begun_ms=$(now_ms)
     attempt=$((attempt + 1))
-    wait_until "the device is disabled" eval '[ "$(told "device_state.*disabled: MPS was lost" | wc -l)" = $((attempt - 1)) ]'
+    wait_until "the device is disabled" \
+        eval '[ "$(told "device_state.*disabled: MPS was lost" | wc -l)" = $((attempt - 1)) ]'
     noticed_after_ms=$(($(noticed_ms "$lines") - begun_ms))
     wait_until "the service runs again" at "$service" $attempt
     wait_until "it is a client of MPS" is_client 900001
-    [ "$(told "device_state.*init: .*self-test passed" | wc -l)" = $((attempt - 1)) ] || fail "no self-test: $("$gpumux" events)"
+    [ "$(told "device_state.*init: .*self-test passed" | wc -l)" = $((attempt - 1)) ] \
+        || fail "no self-test: $("$gpumux" events)"
     [ "$(told "device_alarm.*MPS was lost" | wc -l)" = $((attempt - 1)) ] || fail "nobody was told"
     [ "$(daemon_of)" != "$before" ] || fail "the daemon is the same"
     ! grep -q . "/proc/$before/cmdline" 2> /dev/null || fail "the old daemon is still there"
@@ -315,7 +332,8 @@ lost_mps_is_replaced_without_blame() {
             [ $soonest_ms -gt $most_ms ] || break
         done
         [ $soonest_ms -le $most_ms ] \
-            || fail "$what was noticed after $soonest_ms ms at the soonest of $try, not $most_ms; MPS is looked at every $look_ms ms"
+            || fail "$what was noticed after $soonest_ms ms at best of $try, not $most_ms;" \
+                "MPS is checked every $look_ms ms"
     done
     wait_until "the task runs again" eval 'has "$task" state running && is_client 900002'
     has "$service" failures 0 && has "$task" failures 0 || fail "it was blamed"
@@ -333,7 +351,8 @@ lost_mps_is_replaced_without_blame() {
     [ ! -s "$state/node/untested" ] || fail "the device is still listed"
     wait_until "the service runs again" past "$service" $attempt
 
-    echo "-- a daemon that ended while no agent watched it" # an attempt may start before the end is noticed
+    # An attempt may start before the end is noticed.
+    echo "-- a daemon that ended while no agent watched it"
     wait_until "it is a client" is_client 900001
     attempt=$(field "$service" attempt)
     crash
@@ -367,11 +386,13 @@ hardware_error_moves_workloads_elsewhere() {
         wait_until "it computes" eval '[ -n "$(burning 900002)" ]'
         fault "$index" $what
         wait_until "disabled" device_is "$index" state disabled
-        wait_until "it runs elsewhere" eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
+        wait_until "it runs elsewhere" \
+            eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
         wait_until "by its resume command" test -e "$work/t/resumed"
         has "$task" failures 0 || fail "it was blamed: $(show "$task")"
         # A check may precede the Xid of a lost device.
-        [[ $(text_of "$task" 0) =~ its\ device\ is\ disabled:\ (Xid|fallen) ]] || fail "$(show "$task")"
+        [[ $(text_of "$task" 0) =~ its\ device\ is\ disabled:\ (Xid|fallen) ]] \
+            || fail "$(show "$task")"
         fault "$index" reset
         "$gpumux" enable "$(device "$index" uuid)"
         cancel "$task"
@@ -379,14 +400,15 @@ hardware_error_moves_workloads_elsewhere() {
     done
     told "device_alarm.*fallen off the bus" > /dev/null || fail "nobody was told"
 
-    echo "-- off the bus while no agent runs: what ran there, or failed there meanwhile, goes on elsewhere"
+    echo "-- off the bus while no agent runs: its workloads, failed ones too, move elsewhere"
     wait_until "both are well" eval 'device_is 0 state healthy && device_is 1 state healthy'
     task=$(submit "$(spec task 900002 "$(json_with "$(stubborn 900002)" grace '"500ms"')")")
     local ended
     ended=$(submit "$(spec task 900003)")
     for id in "$task" "$ended"; do wait_until "it runs" at "$id" 1; done
     wait_until "both compute" eval 'is_client 900002 && is_client 900003'
-    [ "$(field "$task" 'devices[0]')" = "$(field "$ended" 'devices[0]')" ] || fail "not on one device"
+    [ "$(field "$task" 'devices[0]')" = "$(field "$ended" 'devices[0]')" ] \
+        || fail "not on one device"
     index=$(api GET /v1/nodes "nodes[0].devices[uuid=$(field "$task" 'devices[0]')].index")
     crash
     GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$index" lost
@@ -395,7 +417,8 @@ hardware_error_moves_workloads_elsewhere() {
     for id in "$task" "$ended"; do
         wait_until "it runs elsewhere" at "$id" 2
         has "$id" failures 0 || fail "it was blamed: $(show "$id")"
-        [[ $(text_of "$id" 0) == "its device GPU-"*" is not there any more" ]] || fail "$(show "$id")"
+        [[ $(text_of "$id" 0) == "its device GPU-"*" is not there any more" ]] \
+            || fail "$(show "$id")"
         cancel "$id"
         ends "$id" cancelled
     done
@@ -404,7 +427,7 @@ hardware_error_moves_workloads_elsewhere() {
     GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$index" reset
     up
 
-    echo "-- off the bus without an Xid: the next look shows it, and the other device is still heard"
+    echo "-- off the bus without an Xid: the next check shows it; the other device is monitored"
     wait_until "both are well" eval 'device_is 0 state healthy && device_is 1 state healthy'
     task=$(submit "$(spec task 900002)")
     wait_until "it runs" at "$task" 1
@@ -414,7 +437,8 @@ hardware_error_moves_workloads_elsewhere() {
     fault "$index" lost quietly
     wait_until "disabled" device_is "$index" state disabled
     [[ $(device "$index" cause) == "fallen off the bus"* ]] || fail "$(device "$index" cause)"
-    wait_until "it runs elsewhere" eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
+    wait_until "it runs elsewhere" \
+        eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
     has "$task" failures 0 || fail "it was blamed: $(show "$task")"
     fault "$other" xid 62
     wait_until "the other is heard" told "device_note.*Xid 62"
@@ -466,7 +490,8 @@ killed_agent_leaves_attempts_running() {
     up
     service_and_task
     local ends pid
-    ends=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_shell "while [ ! -e $work/t/end ]; do sleep 0.02; done; exit 7")}")
+    ends=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_shell \
+        "while [ ! -e $work/t/end ]; do sleep 0.02; done; exit 7")}")
     wait_until "it runs" at "$ends" 1
     pid=$(burning 900002)
     crash
@@ -475,7 +500,8 @@ killed_agent_leaves_attempts_running() {
     up
     ends "$ends" failed exit
     has "$ends" exit_code 7 || fail "its status was lost: $(show "$ends")"
-    at "$task" 1 && [ "$(burning 900002)" = "$pid" ] || fail "the task did not run on: $(show "$task")"
+    at "$task" 1 && [ "$(burning 900002)" = "$pid" ] \
+        || fail "the task did not run on: $(show "$task")"
     service_is_unharmed
 }
 
@@ -489,8 +515,11 @@ unseen_mps_losses_blame_no_task() {
     pipe 0 > "$work/pipe"
     id=$(burning 900002 | head -n 1)
     crash
-    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/gpumux-emu-fault" 0 illegal-address "$id"
-    for id in "$task" "$other"; do wait_until "$id has ended" test -e "$state/node/attempts/$id.1/exit.json"; done
+    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") \
+        "$emu/gpumux-emu-fault" 0 illegal-address "$id"
+    for id in "$task" "$other"; do
+        wait_until "$id has ended" test -e "$state/node/attempts/$id.1/exit.json"
+    done
     up --set fault_probation=1s
     for id in "$task" "$other"; do
         wait_until "$id is tried again" past "$id" 1
@@ -508,7 +537,8 @@ unseen_mps_losses_blame_no_task() {
     service_and_task
     crash
     freeze 0 burning 900001
-    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/gpumux-emu-fault" 0 illegal-address "$(burning 900002 | head -n 1)"
+    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") \
+        "$emu/gpumux-emu-fault" 0 illegal-address "$(burning 900002 | head -n 1)"
     wait_until "the task has ended" test -e "$state/node/attempts/$task.1/exit.json"
     up --set fault_probation=1s
     wait_until "both are tried again" eval 'past "$task" 1 && past "$service" 1'

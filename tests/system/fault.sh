@@ -6,7 +6,8 @@ emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 spec() {
-    echo "{\"kind\": \"$1\", \"devices\": 1, \"quota\": \"2g\", \"command\": [\"$burn\", \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"1g\", \"--steps\", \"$2\"]}"
+    echo "{\"kind\": \"$1\", \"devices\": 1, \"quota\": \"2g\", \"command\": [\"$burn\",
+        \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"1g\", \"--steps\", \"$2\"]}"
 }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
 start --emulate 1xH200:10g --policy firstfit

@@ -23,11 +23,13 @@ echo "-- a cluster is prepared, once"
 refused "control init" "$gpumux" control --state "$state" --listen 0
 init
 [ "$(wc -l <<< "$joins")" = 1 ] || fail "more than one line: $joins"
-grep -qE '^gpumux node --control https://localhost:7443 --ca sha256:[0-9a-f]{64} --token gmj_[0-9a-f]{64}$' \
+hex='[0-9a-f]{64}'
+grep -qE "^gpumux node --control https://localhost:7443 --ca sha256:$hex --token gmj_$hex\$" \
     <<< "$joins" || fail "$joins"
 grep -q 'token create --role node' "$work/init.said" || fail "$(cat "$work/init.said")"
 cp "$state/tls/ca.pem" "$work/ca.before"
-refused "has a certificate authority already" "$gpumux" control init --state "$state" --url https://localhost:7443
+refused "has a certificate authority already" "$gpumux" control init --state "$state" \
+    --url https://localhost:7443
 cmp "$state/tls/ca.pem" "$work/ca.before" || fail "the authority was touched"
 [ "$(stat -c %a "$state/tls/ca.key")" = 600 ] || fail "the authority's key can be read"
 refused "https://" "$gpumux" control init --state "$work/x" --url http://localhost:7443
@@ -35,7 +37,8 @@ refused "--url" "$gpumux" control init --state "$work/x"
 
 echo "-- a node joins with that line and runs a task"
 start_control
-refused "control is up|has it|in use|another" "$gpumux" control init --state "$state" --url https://localhost:7443
+refused "control is up|has it|in use|another" "$gpumux" control init --state "$state" \
+    --url https://localhost:7443
 first=$(sed -E 's/.*--token ([^ ]+).*/\1/' <<< "$joins")
 "$gpumux" node --state "$work/n1" --control "$url" --ca "$fingerprint" --token "$first" --name n1 \
     "${node_settings[@]}" >> "$work/n1.log" 2>&1 &
@@ -101,7 +104,8 @@ mkdir "$work/other"
 "$gpumux" control --state "$work/other/c" --listen 0 > "$work/other/log" 2>&1 &
 says "$work/other/log" 'network .* port [0-9]+'
 other_port=$(sed -nE 's/^  network .* port ([0-9]+)$/\1/p' "$work/other/log")
-url=https://localhost:$other_port fingerprint=$(sed -E 's/.*--ca ([^ ]+).*/\1/' "$work/other/line") \
+url=https://localhost:$other_port fingerprint=$(sed -E 's/.*--ca ([^ ]+).*/\1/' \
+    "$work/other/line") \
     join_node alien "$(sed -E 's/.*--token ([^ ]+).*/\1/' "$work/other/line")" > /dev/null
 start_node alien # with the url of the first
 says "$work/alien.log" "control connection failed.*certificate"
@@ -116,8 +120,10 @@ refused "not found|no node" api GET /v1/nodes/alien
 
 echo "-- a certificate is for its name"
 own=(-cert "$work/n1/node/node.pem" -key "$work/n1/node/node.key" -CAfile "$state/tls/ca.pem")
-hello='{"type":"hello","protocol":1,"version":"VERSION","node":{"name":"n9","instance":"i","version":"VERSION","labels":{},"devices":[]},"attempts":[]}'
-(echo "${hello//VERSION/$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)}"; sleep 2) \
+hello='{"type":"hello","protocol":1,"version":"VERSION","node":{"name":"n9","instance":"i",'
+hello+='"version":"VERSION","labels":{},"devices":[]},"attempts":[]}'
+(echo "${hello//VERSION/$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' \
+    | head -n 1)}"; sleep 2) \
     | stranger "${own[@]}" -alpn gpumux-node/1 -quiet > "$work/said" || true
 grep -q 'certificate is for a node of the name n1, not n9' "$work/said" \
     || fail "$(cat "$work/said")"
@@ -138,7 +144,8 @@ expect_over_tls 200 /healthz
 
 echo "-- plain text, and TLS that is too old"
 next_is_logged
-! curl -sS "http://localhost:$port/healthz" > "$work/said" 2>&1 || fail "plain text is answered: $(cat "$work/said")"
+! curl -sS "http://localhost:$port/healthz" > "$work/said" 2>&1 \
+    || fail "plain text is answered: $(cat "$work/said")"
 says "$control_log" "connection refused.*plain HTTP"
 next_is_logged
 ! echo | stranger -tls1_2 > "$work/said" || fail "TLS 1.2 is spoken: $(cat "$work/said")"

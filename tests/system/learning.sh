@@ -28,7 +28,8 @@ is_kept() {
 # knows ID: the task is known to be slower beside the one than beside the other.
 knows() {
     api GET "/v1/workloads/$1/explain" \
-        | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
+        | jq -e \
+        "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
 }
 is_told() { pause 0.2; "$gpumux" explain "$1" | grep 'the workload takes .* was predicted'; }
 is_decided() { pause 0.1; [[ $(field "$1" state,text) =~ ^running|$'\n'"devices have room" ]]; }

@@ -6,7 +6,8 @@ node=$(api GET /v1/nodes 'nodes[0].name')
 journal=$work/journal
 
 say dependencies
-first=$(submit "{\"name\": \"first\", \"command\": \"until [ -e $work/go ]; do sleep 0.02; done; echo first >> $journal\"}")
+first=$(submit "{\"name\": \"first\",
+    \"command\": \"until [ -e $work/go ]; do sleep 0.02; done; echo first >> $journal\"}")
 second=$(submit "{\"command\": \"echo second >> $journal\", \"after\": [\"first\"]}")
 wait_field "$first" state running
 has "$second" state queued || fail "it did not wait"
@@ -23,7 +24,8 @@ expect_status 400 POST /v1/workloads \
     '{"command": ["true"], "directory": "/", "after": ["nobody"]}'
 
 say arrays
-submit "{\"name\": \"arr\", \"array\": 5, \"command\": \"echo \$GPUMUX_ARRAY_INDEX >> $work/indices\"}" > /dev/null
+submit "{\"name\": \"arr\", \"array\": 5,
+    \"command\": \"echo \$GPUMUX_ARRAY_INDEX >> $work/indices\"}" > /dev/null
 array_succeeded() {
     [ "$(api GET '/v1/workloads?name=arr&state=succeeded' 'workloads[].id' | wc -l)" = 5 ]
 }
@@ -53,8 +55,10 @@ ends "$(submit '{"command": ["sleep", "1000"], "time_limit": "200ms", "grace": "
     timeout
 
 say grace
-polite=$(submit "{\"command\": \"trap 'echo bye >> $work/polite; exit 0' TERM; echo > $work/polite; while :; do sleep 0.02; done\"}")
-stubborn=$(submit "{\"command\": \"trap '' TERM; echo > $work/stubborn; while :; do sleep 0.02; done\", \"grace\": \"200ms\"}")
+polite=$(submit "{\"command\": \"trap 'echo bye >> $work/polite; exit 0' TERM; \
+echo > $work/polite; while :; do sleep 0.02; done\"}")
+stubborn=$(submit "{\"command\": \"trap '' TERM; echo > $work/stubborn; \
+while :; do sleep 0.02; done\", \"grace\": \"200ms\"}")
 wait_until "both have set their traps" test -e "$work/polite" -a -e "$work/stubborn"
 cancel "$polite"
 cancel "$stubborn"

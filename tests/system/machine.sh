@@ -70,16 +70,19 @@ declare -A options=(
     [gpus]='--emulate 2 --set allow_root=true --set beat=100ms'
 )
 # The network has no other hosts, so every page can use its own port.
-perl -MSocket -e 'socket(S, PF_INET, SOCK_DGRAM, 0); $up = pack("a16s", "lo", 0x41); ioctl(S, 0x8914, $up) or die "lo: $!"'
+perl -MSocket -e 'socket(S, PF_INET, SOCK_DGRAM, 0); $up = pack("a16s", "lo", 0x41);
+    ioctl(S, 0x8914, $up) or die "lo: $!"'
 url=https://gpu-control.example:7443
 
 echo "-- from source, as a service"
 machine one
 follow one docs/install.md 'make install '
-on one 'test -x /usr/local/bin/gpumux && test -x /opt/gpumux/bin/gpumux && test -x /tmp/image/usr/local/bin/gpumux'
+on one 'test -x /usr/local/bin/gpumux && test -x /opt/gpumux/bin/gpumux &&
+    test -x /tmp/image/usr/local/bin/gpumux'
 # Everything that the pages use, and the targets of their links.
-on one 'cd /tmp/image/usr/local && ls lib/gpumux/libgpumux-cuda.so lib/gpumux/emu/libcuda.so.1 lib/gpumux/emu/bin/gpumux-emu-fault \
-    share/gpumux/data/h200_train_solo.csv share/gpumux/api/openapi.yaml share/doc/gpumux/docs/../data/README.md \
+on one 'cd /tmp/image/usr/local && ls lib/gpumux/libgpumux-cuda.so lib/gpumux/emu/libcuda.so.1 \
+    lib/gpumux/emu/bin/gpumux-emu-fault share/gpumux/data/h200_train_solo.csv \
+    share/gpumux/api/openapi.yaml share/doc/gpumux/docs/../data/README.md \
     share/doc/gpumux/docs/../api/openapi.yaml share/doc/gpumux/docs/images/top.svg' > "$work/said" \
     2>&1 || fail "not installed: $(cat "$work/said")"
 follow one docs/install.md 'groupadd'
@@ -87,7 +90,8 @@ said 'joined control'
 said '^one .*ready'
 on one 'test -L /etc/systemd/system/multi-user.target.wants/gpumux.service' \
     || fail "it was not enabled"
-on one 'systemd-analyze verify --man=no --recursive-errors=no /usr/local/lib/systemd/system/gpumux.service'
+on one 'systemd-analyze verify --man=no --recursive-errors=no \
+    /usr/local/lib/systemd/system/gpumux.service'
 id=$(on one "gpumux submit -q -d 0 -- sleep 1000")
 runs() { on one "gpumux ps" | grep -qE "^ *$id .*running"; }
 wait_until "a workload runs" runs
@@ -114,7 +118,8 @@ said 'gpumux [0-9]'
 [ "$(readlink "$roots/one/etc/systemd/system/gpumux.service")" \
     = /opt/gpumux/lib/systemd/system/gpumux.service ] \
     || fail "the bundle's unit is not linked"
-on one "sed -i '/^WantedBy/d' /opt/gpumux/lib/systemd/system/gpumux.service; systemctl start gpumux; systemctl stop gpumux"
+on one "sed -i '/^WantedBy/d' /opt/gpumux/lib/systemd/system/gpumux.service
+    systemctl start gpumux; systemctl stop gpumux"
 grep -q /opt/gpumux/bin/gpumux "$roots/one/opt/gpumux/lib/systemd/system/gpumux.service" \
     || fail "the unit starts another gpumux"
 

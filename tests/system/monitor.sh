@@ -6,10 +6,12 @@ burn=$GPUMUX_BUILD/workloads/gpumux-burn
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 task() {
-    submit "{\"devices\": 1, \"quota\": \"${2:-9g}\", \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"
+    submit "{\"devices\": 1, \"quota\": \"${2:-9g}\", \"command\": [\"$burn\", \"--step-ms\",
+        \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"
 }
 service() {
-    submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"$1\", \"command\": [\"$burn\", \"--service\", \"--rate\", \"10\", \"--kernel-ms\", \"1\", \"--memory\", \"$2\"]}"
+    submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"$1\", \"command\": [\"$burn\",
+        \"--service\", \"--rate\", \"10\", \"--kernel-ms\", \"1\", \"--memory\", \"$2\"]}"
 }
 on() { field "$1" 'devices[0]'; }
 start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=60 --set \
@@ -29,7 +31,8 @@ self_test 7 && fail "one that is not there passes"
 
 echo "-- a task that has a device to itself may use all of its memory"
 whole() {
-    submit "{\"devices\": 1, \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"8g\", \"--steps\", \"1000000\"]}"
+    submit "{\"devices\": 1, \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\",
+        \"--memory\", \"8g\", \"--steps\", \"1000000\"]}"
 }
 launched() { [ "$(field "$1" usage.protection.counters.launches_kernel)" -ge "$2" ]; }
 id=$(whole) quiet=$(task 8g) # no MPS client; the other has an MPS server
@@ -156,7 +159,7 @@ expect_status 404 POST "/v1/devices/$node:2/enable"
 expect_status 404 POST "/v1/devices/${other:4:3}/enable"
 expect_status 400 POST /v1/devices/GPU-/enable # the prefix of both
 
-echo "-- one that is disabled stays so while it is lost, and whatever else is written down meanwhile"
+echo "-- a disabled device stays disabled while it is lost, whatever else is recorded meanwhile"
 listed() { grep -q "^$1 " "$state/node/disabled"; }
 lost=$(device 0 uuid) kept=$(device 1 uuid)
 "$gpumux" disable "$lost"
@@ -182,7 +185,7 @@ device_is 1 state disabled || fail "the other is $(device 1 state)"
 "$gpumux" enable "$kept"
 for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
 
-echo "-- one that is leaving when the agent is restarted has what is left of its grace period, as its supervisor knows it"
+echo "-- an evicted task keeps the rest of its grace period when the agent is restarted"
 id=$(submit \
     "$(json_with "{\"command\": [\"$burn\", \"--step-ms\", \"20\", \"--steps\", \"1000000\"]}" \
     devices 1 quota '"4g"' grace '"60s"')")

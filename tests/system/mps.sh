@@ -26,7 +26,7 @@ wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
 wait_until "its share is read back in its process" eval \
     '"$gpumux" describe "$first" | grep -q "kept by MPS: 38 SMs"'
 
-echo "-- an agent that crashes leaves it, the next takes it over, and does not let its log grow for ever"
+echo "-- after a crash of the agent the next adopts the daemon, and limits the size of its log"
 crash
 control_log=$state/node/mps/$part/control.log
 head -c 2M < <(yes "a line of long ago") >> "$control_log"
@@ -57,7 +57,7 @@ up
 ends "$first" failed
 wait_until "it has ended" eval '! alive "$pid"'
 
-echo "-- its directory was removed: an emulated one ends by itself, and the next agent ends any other"
+echo "-- its directory is removed: an emulated daemon ends, and the next agent ends any other"
 first=$(submit "$(gpus '{}')")
 wait_field "$first" state running
 follow "$first"

@@ -111,8 +111,9 @@ count_of() { told "$1" | wc -l || true; }
 # waits_to_start: an attempt whose daemon starts when t/go appears.
 control_waits() {
     rm -f "$work/t/go"
-    printf '#!/bin/sh\n[ "$1" != -d ] || { : > %s; while [ ! -e %s ]; do sleep 0.05; done; }\nexec %s "$@"\n' \
-        "$work/t/starts" "$work/t/go" "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" > "$control"
+    printf '#!/bin/sh\n[ "$1" != -d ] || { : > %s; while [ ! -e %s ]; do sleep 0.05; done; }
+exec %s "$@"\n' "$work/t/starts" "$work/t/go" "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" \
+        > "$control"
     chmod 755 "$control"
 }
 

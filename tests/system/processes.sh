@@ -8,7 +8,9 @@ mark=$((3600 + RANDOM)).$$
 
 setsid_children_end() {
     local id
-    id=$(submit "{\"command\": \"setsid sleep $mark & setsid setsid sh -c 'trap : TERM; sleep $mark' & (setsid sh -c 'sleep $mark & sleep $mark' &) ; until [ -e $work/leave ]; do sleep 0.02; done\"}")
+    id=$(submit "{\"command\": \"setsid sleep $mark & setsid setsid sh -c 'trap : TERM; \
+sleep $mark' & (setsid sh -c 'sleep $mark & sleep $mark' &) ; \
+until [ -e $work/leave ]; do sleep 0.02; done\"}")
     wait_until "four children sleep" four_sleep
     touch "$work/leave"
     ends "$id" succeeded
@@ -25,7 +27,8 @@ start --emulate 1xT4 --set cgroup=off
 setsid_children_end
 
 echo "-- a killed supervisor ends its task, which is a failed attempt"
-id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\$GPUMUX_ATTEMPT; exec sleep $mark\", \"retries\": 1}")
+id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\$GPUMUX_ATTEMPT; exec sleep $mark\",
+    \"retries\": 1}")
 for attempt in 1 2 3 4; do # external kills are retried three times
     wait_until "attempt $attempt runs" test -s "$work/pids.$attempt"
     read -r task supervisor < "$work/pids.$attempt"
@@ -33,7 +36,8 @@ for attempt in 1 2 3 4; do # external kills are retried three times
         || fail "$supervisor is no supervisor"
     wait_field "$id" state running
     kill -KILL "$supervisor"
-    wait_until "task $task is gone" has_ended "$task" # by its pid, because the next attempt may run already
+    # By its pid, because the next attempt may run already.
+    wait_until "task $task is gone" has_ended "$task"
 done
 ends "$id" failed
 [ "$(field "$id" attempt,failures)" = $'4\n4' ] || fail "$(show "$id")"

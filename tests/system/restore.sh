@@ -13,7 +13,8 @@ page_commands() {
         /^```sh$/ { inside = 1; text = ""; next }
         /^```/ { if (inside && index(text, word)) printf "%s", text; inside = 0; next }
         inside && !/^(systemctl|apt) / { text = text $0 "\n" }' "$GPUMUX_SOURCE/docs/operate.md" \
-        | sed -E "s|/var/lib/gpumux|$state|g; s|/var/backups|$work|g; s|^gpumux state [a-z]+|& --state $state|"
+        | sed -E -e "s|/var/lib/gpumux|$state|g" -e "s|/var/backups|$work|g" \
+            -e "s|^gpumux state [a-z]+|& --state $state|"
 }
 follow_page() {
     local commands

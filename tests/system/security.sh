@@ -55,7 +55,8 @@ listens "$daemon_pid" || fail "no port is open with --listen"
 [ "$(stat -c %a "$state/tls/ca.key")" = 600 ] || fail "the authority's key can be read"
 
 echo "-- without a token: nothing but health"
-awk '/^  \/[a-z]/ { path = $1; sub(/:$/, "", path) } path && /^    (get|post|put|delete):$/ { sub(/:/, "", $1); print toupper($1), path }
+awk '/^  \/[a-z]/ { path = $1; sub(/:$/, "", path) }
+     path && /^    (get|post|put|delete):$/ { sub(/:/, "", $1); print toupper($1), path }
      /^components:/ { exit }' "$GPUMUX_SOURCE/api/openapi.yaml" > "$work/operations"
 [ "$(wc -l < "$work/operations")" -gt 15 ] || fail "the API document was not read"
 while read -r method path; do
@@ -75,7 +76,8 @@ grep -q 'urn:gpumux:problem' "$work/body" || fail "not a problem document: $(cat
 
 echo "-- roles"
 viewer=$(token viewer watcher) user=$(token user "$account") admin=$(token admin root)
-task='{"name": "theirs", "command": ["sleep", "1000"], "devices": 0, "directory": "/", "environment": {"SECRET": "s3"}}'
+task='{"name": "theirs", "command": ["sleep", "1000"], "devices": 0, "directory": "/",
+    "environment": {"SECRET": "s3"}}'
 for path in /v1/workloads /v1/nodes /v1/events /v1/version /metrics; do
     expect 200 "$viewer" GET "$path"
 done
@@ -132,7 +134,8 @@ ends "$of_ben" failed start
 never='{"command": ["true"], "directory": "/", "devices": 16, "array": 4}'
 expect 201 "$ada" POST /v1/workloads "${json[@]}" "$never"
 expect 429 "$ada" POST /v1/workloads "${json[@]}" "$quick"
-expect 201 "$ben" POST /v1/workloads "${json[@]}" "$never" # the limit of the queue applies to each account
+# The limit of the queue applies to each account.
+expect 201 "$ben" POST /v1/workloads "${json[@]}" "$never"
 for each in $(api GET '/v1/workloads?state=queued' 'workloads[].id'); do
     cancel "$each"
 done

@@ -21,7 +21,10 @@ times() { grep -cxF -- "$1" "$heard" || true; }
 capabilities_of() {
     sed -n 's/^CapabilityBoundingSet=//p' "$units/$1.service" | awk '
         /^$/ { printf "-all"; exit }
-        /^~/ { sub(/^~/, ""); for (i = 1; i <= NF; i++) printf "%s-%s", (n++ ? "," : ""), tolower(substr($i, 5)) }'
+        /^~/ {
+            sub(/^~/, "")
+            for (i = 1; i <= NF; i++) printf "%s-%s", (n++ ? "," : ""), tolower(substr($i, 5))
+        }'
 }
 # confine UNIT: daemons started from now on have the unit's capabilities.
 confine() {
@@ -38,7 +41,8 @@ listen "$work/notify"
 start --without-devices
 hears READY=1
 hears 'STATUS=joined control'
-awk '/^READY=1$/ { ready = NR } /joining$/ { joining = NR } END { exit !(joining && joining < ready) }' "$heard" \
+awk '/^READY=1$/ { ready = NR } /joining$/ { joining = NR }
+    END { exit !(joining && joining < ready) }' "$heard" \
     || fail "ready before the node joined: $(cat "$heard")"
 if [ "$(id -u)" = 0 ]; then
     id=$(submit '{"name":"who","command":["id","-u"],"user":"nobody"}')

@@ -17,7 +17,8 @@ cancel "$id"
 ends "$id" cancelled
 
 echo "-- ready by command"
-id=$(submit "{\"kind\": \"service\", \"command\": [\"sleep\", \"1000\"], \"ready\": {\"command\": [\"test\", \"-e\", \"$work/ready\"]}}")
+id=$(submit "{\"kind\": \"service\", \"command\": [\"sleep\", \"1000\"],
+    \"ready\": {\"command\": [\"test\", \"-e\", \"$work/ready\"]}}")
 wait_field "$id" state starting
 [ "$(field "$id" text)" = "waits until its ready.command succeeds" ] \
     || fail "no note: $(show "$id")"
@@ -38,7 +39,8 @@ listen($s, 8) or die;
 while (accept(my $c, $s)) { close $c }
 PERL
 port=$((20000 + $$ % 20000))
-id=$(submit "{\"kind\": \"service\", \"command\": [\"perl\", \"$work/listen.pl\", \"$port\", \"$work/open\"], \"ready\": {\"port\": $port}}")
+id=$(submit "{\"kind\": \"service\", \"command\": [\"perl\", \"$work/listen.pl\",
+    \"$port\", \"$work/open\"], \"ready\": {\"port\": $port}}")
 wait_field "$id" state starting
 "$gpumux" ps | grep -qE "^ *$id .*starting.* waits until port $port of its node takes connections" \
     || fail "no note: $("$gpumux" ps)"

@@ -44,12 +44,14 @@ printf 'submit_s,duration_s,gpus,model\n0,100,3,gin\n5,200,2,bert\n9,100,9,gin\n
     > "$work/large-ones.csv"
 "$gpumux" sim --trace "$work/large-ones.csv" --out "$work/split" --nodes 2x2xH200 --policy gpumux \
     --services 1 --json > "$work/json"
-jq -e '.runs[0] | .multi == 3 and .split == 1 and .submitted == 3 and .submitted == .succeeded + .failed + .unfinished' \
+jq -e '.runs[0] | .multi == 3 and .split == 1 and .submitted == 3
+    and .submitted == .succeeded + .failed + .unfinished' \
     "$work/json" > /dev/null || fail "the counts of tasks do not add up: $(cat "$work/json")"
 grep -q '3 of several devices, 1 of them larger than a node' "$work/split/report.html" \
     || fail 'the report does not count what was split'
 "$gpumux" sim --jobs 5 --explain 3 --json > "$work/json"
-jq -e '.policy == "gpumux" and ([.candidates[] | select(.chosen)] | length == 1) and .candidates[0].alike >= 1' "$work/json" > /dev/null \
+jq -e '.policy == "gpumux" and ([.candidates[] | select(.chosen)] | length == 1)
+    and .candidates[0].alike >= 1' "$work/json" > /dev/null \
     || fail "no explanation: $(cat "$work/json")"
 printf 'submit_s,duration_s,gpus\n0,100,9\n' > "$work/large.csv"
 exits 0 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --policy exclusive
@@ -90,13 +92,15 @@ grep -q '<h2 id="summary">' "$report" || fail 'the report has no summary'
 grep -A 1 '<h2 id="ablation">' "$report" | grep -q -- '--ablate' \
     || fail 'the report does not say how to get an ablation'
 sed 's|</*span>||g' "$report" \
-    | grep "<pre>gpumux sim --nodes 1x4xH200:24g --policy exclusive,firstfit,kernelest,gpumux .*--seeds 2</pre>" > /dev/null \
+    | grep "<pre>gpumux sim --nodes 1x4xH200:24g --policy exclusive,firstfit,kernelest,gpumux .*"\
+"--seeds 2</pre>" > /dev/null \
     || fail 'the report does not say how it was made'
 printf 'submit_s,duration_s,model\n0,100,gin\n5,200,bert\n' > "$work/<i>'s.csv"
 "$gpumux" sim --trace "$work/<i>'s.csv" --nodes 2xH200 --policy iadeep,exclusive --ablate \
     tuner,optimizer,gate --out "$work/parts" > "$work/out"
 [ "$(cut -d , -f 1 "$work/parts/summary.csv" | tail -n +2 | tr '\n' ',')" \
-    = 'iadeep,iadeep without tuner,iadeep without optimizer,iadeep without tuner without optimizer,exclusive,' ] \
+    = 'iadeep,iadeep without tuner,iadeep without optimizer,'\
+'iadeep without tuner without optimizer,exclusive,' ] \
     || fail "not each part once, and all: $(cat "$work/parts/summary.csv")"
 grep -q '<svg id="figure-ablation" ' "$work/parts/report.html" || fail 'the report has no ablation'
 ! grep -q '<i>' "$work/parts/report.html" || fail 'the name of a file is markup in the report'

@@ -70,40 +70,53 @@ wait_until "the survivor has its memory" eval '[ "$(counted)" = $((64 * mib)) ]'
 touch "$work/begin"
 said=$("$watcher" "$daemon_pid" "$deaths" "$(cat "$work/survivor")") || fail "$said"
 echo "   $said"
-late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") held=$(sed -E 's/.* held=([0-9]+).*/\1/' <<< "$said")
+late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") \
+    held=$(sed -E 's/.* held=([0-9]+).*/\1/' <<< "$said")
 [ "$held" -ge $((deaths / 4)) ] || fail "too few had anything: $said"
 # The machine may be busy, and a sanitizer's agent is slow.
 [ $((late * 100)) -le $((late_percent * deaths)) ] || fail "the agent is late: $said"
 touch "$work/enough"
-exact() { [ "$(counted)" = $((64 * mib)) ] && [ "$(usage "$victims" memory_used_bytes)" = $((64 * mib)) ]; }
-for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid" 2> /dev/null || true; done # it may already have been killed
+exact() { [ "$(counted)" = $((64 * mib)) ] \
+    && [ "$(usage "$victims" memory_used_bytes)" = $((64 * mib)) ]; }
+for pid in $(pgrep -f "^$racer 1000000:"); do
+    kill -KILL "$pid" 2> /dev/null || true # it may already have been killed
+done
 wait_until "the account is the survivor's alone" exact
 cancel "$victims"
 ends "$victims" cancelled
 
 echo "-- generations of processes, each of which registers before its first call"
 if [ "$children" -gt 0 ]; then
-    "$gpumux" run --quota 20g -- "$storm" children "$ptx" "$children" > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+    "$gpumux" run --quota 20g -- "$storm" children "$ptx" "$children" > "$work/out" 2>&1 \
+        || fail "$(cat "$work/out")"
     grep -q '^used=' "$work/out" || fail "$(cat "$work/out")"
 fi
-"$gpumux" run --quota 20g -- "$storm" signals "$ptx" 100 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+"$gpumux" run --quota 20g -- "$storm" signals "$ptx" 100 > "$work/out" 2>&1 \
+    || fail "$(cat "$work/out")"
 
 echo "-- what it counts and what holds it is shown"
-shown=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"share\": 30, \"command\": $(json_words "$burn" --step-ms 5 --memory 64m --steps 1000000)}")
+shown=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"share\": 30, \"command\": $(json_words \
+    "$burn" --step-ms 5 --memory 64m --steps 1000000)}")
 wait_until "it launches" eval '[ "$(usage "$shown" protection.counters.launches_kernel)" -ge 100 ]'
 "$gpumux" describe "$shown" > "$work/out"
-for line in 'Limits +quota 1 GiB: as it asked for' 'share 30%: as it was granted, kept by the rate of its launches' \
-    'window 20 ms: so that its end harms nobody' 'gate none: no service' 'rate 30.0%: its share' 'lease .*: until control' \
-    'Holds +64 MiB by its own account' 'Memory +(1 allocation|[0-9]+ allocations), at most 64 MiB' 'Launches +[0-9]+ kernels of .* on average' \
+for line in 'Limits +quota 1 GiB: as it asked for' \
+    'share 30%: as it was granted, kept by the rate of its launches' \
+    'window 20 ms: so that its end harms nobody' 'gate none: no service' 'rate 30.0%: its share' \
+    'lease .*: until control' \
+    'Holds +64 MiB by its own account' 'Memory +(1 allocation|[0-9]+ allocations), at most 64 MiB' \
+    'Launches +[0-9]+ kernels of .* on average' \
     'GPU time +' 'Held +.* for its rate' 'Rate +off by'; do
     grep -qE "$line" "$work/out" || fail "'$line' is not in: $(cat "$work/out")"
 done
 api GET /metrics > "$work/metrics"
-for sample in 'gpumux_workload_limit\{.*limit="window_us",reason="so that its end harms nobody"\} 20000' \
+for sample in \
+    'gpumux_workload_limit\{.*limit="window_us",reason="so that its end harms nobody"\} 20000' \
     'gpumux_workload_limit\{.*limit="rate_permille".*\} 300' 'gpumux_workload_overhead_bytes\{' \
-    'gpumux_workload_counter_total\{.*counter="held_rate_ns"\}' 'gpumux_workload_counter_total\{.*counter="rate_error_permille"\}' \
+    'gpumux_workload_counter_total\{.*counter="held_rate_ns"\}' \
+    'gpumux_workload_counter_total\{.*counter="rate_error_permille"\}' \
     'gpumux_workload_counter_total\{.*counter="gpu_time_kernel_ns"\}'; do
-    grep -qE "^$sample" "$work/metrics" || fail "'$sample' is not in: $(grep workload "$work/metrics")"
+    grep -qE "^$sample" "$work/metrics" \
+        || fail "'$sample' is not in: $(grep workload "$work/metrics")"
 done
 cancel "$shown"
 ends "$shown" cancelled

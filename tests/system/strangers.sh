@@ -30,7 +30,8 @@ expect_as() {
 body() { "$ask" -f "$work/open/body" "$1"; }
 
 echo "-- as whom a workload runs"
-id=$(submit_as $owner "{\"command\": \"id -u; id -G; umask; touch $work/open/made; ls /proc/self/fd | wc -l\", \"environment\": {\"SECRET\": \"concealed\"}}")
+id=$(submit_as $owner "{\"command\": \"id -u; id -G; umask; touch $work/open/made; \
+ls /proc/self/fd | wc -l\", \"environment\": {\"SECRET\": \"concealed\"}}")
 ends "$id" succeeded
 [ "$(stat -c %u "$work/open/made")" = $owner ] || fail "it ran as $(stat -c %u "$work/open/made")"
 api GET "/v1/workloads/$id/logs" | cut -d ' ' -f 4- > "$work/said"
@@ -42,7 +43,8 @@ grep -qw 0 <(sed -n 2p "$work/said") && fail "it kept group 0"
 rm "$work/open/made"
 
 echo "-- what others see"
-run=$(submit_as $owner '{"name": "theirs", "command": ["sh", "-c", "echo private; exec sleep 1000"], "environment": {"SECRET": "concealed"}}')
+run=$(submit_as $owner '{"name": "theirs", "command": ["sh", "-c", "echo private; exec sleep 1000"],
+    "environment": {"SECRET": "concealed"}}')
 wait_field "$run" state running
 expect_as $owner 200 GET "/v1/workloads/$run"
 [ "$(body spec.environment.SECRET)" = concealed ] || fail "its owner does not see the environment"
@@ -71,9 +73,11 @@ has "$run" state running || fail "a stranger changed it"
 has "$run" attempt 1 || fail "a stranger changed it"
 
 echo "-- keys belong to their users"
-mine=$(as $owner curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads -H 'Idempotency-Key: k' \
+mine=$(as $owner curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads \
+    -H 'Idempotency-Key: k' \
     "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}' | jq '.workloads[0].id')
-other=$(as $stranger curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads -H 'Idempotency-Key: k' \
+other=$(as $stranger curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads \
+    -H 'Idempotency-Key: k' \
     "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}' | jq '.workloads[0].id')
 [ "$mine" != "$other" ] || fail "one key for two users"
 

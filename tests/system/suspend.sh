@@ -8,7 +8,8 @@ gib=$((1 << 30))
 up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=2s "$@"; }
 # task QUOTA MEMORY [JSON]
 task() {
-    submit "$(json_with "${3:-"{}"}" devices 1 quota "\"$1\"" command "$(json_words "$burn" --step-ms 20 --memory "$2" --steps 10000000)")"
+    submit "$(json_with "${3:-"{}"}" devices 1 quota "\"$1\"" command \
+        "$(json_words "$burn" --step-ms 20 --memory "$2" --steps 10000000)")"
 }
 samples() { output "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
@@ -44,8 +45,10 @@ second=$(task 20g 3g)
 wait_field "$second" state running
 wait_until "it trains" ran_past "$second" 10
 "$gpumux" resume "$first" 2> "$work/resume"
-grep -q "^gpumux: $first waits to resume: the device has too little memory" "$work/resume" || fail "resume says nothing: $(cat "$work/resume")"
-wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: the device has too little memory"* ]]'
+grep -q "^gpumux: $first waits to resume: the device has too little memory" "$work/resume" \
+    || fail "resume says nothing: $(cat "$work/resume")"
+wait_until "it says what it waits for" \
+    eval '[[ $(field "$first" text) == "waits to resume: the device has too little memory"* ]]'
 has "$first" state suspended || fail "$(show "$first")"
 [ "$(samples "$first")" = "$stood" ] || fail "it went on"
 
@@ -54,7 +57,8 @@ cancel "$second"
 ends "$second" cancelled
 wait_field "$first" state running
 wait_until "it goes on" ran_past "$first" $((stood + 100))
-[ "$(pgrep -f "^$burn --step-ms 20 --memory 2g --steps 10000000" | head -n 1)" = "$pid" ] || fail "another process"
+[ "$(pgrep -f "^$burn --step-ms 20 --memory 2g --steps 10000000" | head -n 1)" = "$pid" ] \
+    || fail "another process"
 has "$first" attempt 1 || fail "$(show "$first")"
 told resumed "$first" || fail "$("$gpumux" events "$first")"
 wait_until "its memory is there" eval '[ "$(device_used)" -ge $((2 * gib)) ]'
@@ -103,7 +107,8 @@ wait_until "it trains" ran_past "$id" 10
 fault 0 thermal 50
 wait_until "it was evicted" told 'suspending.*evicted: its clocks are slowed' "$id"
 wait_field "$id" state suspended
-wait_until "it says what it waits for" eval '[[ $(field "$id" text) == "waits to resume: the device is overlimit"* ]]'
+wait_until "it says what it waits for" \
+    eval '[[ $(field "$id" text) == "waits to resume: the device is overlimit"* ]]'
 fault 0 thermal 0
 wait_field "$id" state running
 stood=$(samples "$id")
@@ -147,7 +152,8 @@ ends "$id" cancelled
 
 echo "-- what the driver cannot move: it says so, and it runs on"
 wait_until "the device is healthy" healthy
-id=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": [\"$GPUMUX_BUILD/tests/system/managed_program\"]}")
+id=$(submit "{\"devices\": 1, \"quota\": \"1g\",
+    \"command\": [\"$GPUMUX_BUILD/tests/system/managed_program\"]}")
 wait_field "$id" state running
 wait_until "it works" ran_past "$id" 3
 ! "$gpumux" suspend "$id" 2> "$work/err" || fail "it went"
@@ -158,7 +164,8 @@ has "$id" attempt 1 || fail "$(show "$id")"
 
 echo "-- and if its device wants it off all the same, it is ended and queued again"
 fault 0 thermal 50
-wait_until "it was evicted" eval '[[ $(field "$id" "attempts[0].text") == "evicted, and it could not be suspended"* ]]'
+wait_until "it was evicted" \
+    eval '[[ $(field "$id" "attempts[0].text") == "evicted, and it could not be suspended"* ]]'
 fault 0 thermal 0
 wait_until "it begins again" has "$id" attempt 2
 cancel "$id"
@@ -186,7 +193,8 @@ up
 id=$(task 8g 1g)
 wait_field "$id" state running
 ! "$gpumux" suspend "$id" 2> "$work/err" || fail "it went"
-grep -q "MPS.*'gpumux requeue' it, or submit it without a quota or where mps is off" "$work/err" || fail "$(cat "$work/err")"
+grep -q "MPS.*'gpumux requeue' it, or submit it without a quota or where mps is off" "$work/err" \
+    || fail "$(cat "$work/err")"
 has "$id" state running || fail "$(show "$id")"
 cancel "$id"
 ends "$id" cancelled

@@ -16,7 +16,8 @@ PATH=$work/bin:$PATH
 # rows: prints "LINE<tab>FIRST CELL<tab>LAST CELL" of every row of the page's tables, without
 # headers.
 rows() {
-    awk -F ' *[|] *' '/^\|---/ { body = 1; next } !/^\|/ { body = 0 } body { print FNR "\t" $2 "\t" $(NF - 1) }' "$page"
+    awk -F ' *[|] *' '/^\|---/ { body = 1; next } !/^\|/ { body = 0 }
+        body { print FNR "\t" $2 "\t" $(NF - 1) }' "$page"
 }
 # row TEXT: prints the row whose first cell quotes or contains TEXT.
 row() {
@@ -125,7 +126,9 @@ sees 'away' "$work/said"
 "$gpumux" control init --state "$work/other" --url https://localhost:1 > "$work/other.line" 2>&1
 "$gpumux" control --state "$work/other" --listen 0 > "$work/other.log" 2>&1 &
 says "$work/other.log" 'network .* port [0-9]+'
-url=https://localhost:$(sed -nE 's/^  network .* port ([0-9]+)$/\1/p' "$work/other.log") start_node n2 # of another cluster
+# The URL is that of another cluster.
+url=https://localhost:$(sed -nE 's/^  network .* port ([0-9]+)$/\1/p' "$work/other.log") \
+    start_node n2
 sees "the other side's certificate is not accepted" "$work/n2.log"
 kill_node n2
 url=https://localhost:1 start_node n2

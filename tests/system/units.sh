@@ -14,8 +14,8 @@ DESTDIR='' cmake --install "$GPUMUX_BUILD" --prefix "$work/p" > "$work/install.l
 
 # judge UNIT COMMAND THRESHOLD
 judge() {
-    local unit=$work/p/lib/systemd/system/$1.service
-    grep -qx "ExecStart=$work/p/bin/gpumux $2 --config /etc/gpumux/gpumux.yaml \$GPUMUX_${2^^}_OPTIONS" "$unit" \
+    local unit=$work/p/lib/systemd/system/$1.service config=/etc/gpumux/gpumux.yaml
+    grep -qx "ExecStart=$work/p/bin/gpumux $2 --config $config \$GPUMUX_${2^^}_OPTIONS" "$unit" \
         || fail "$1 does not start the gpumux that was installed: $(grep ExecStart "$unit")"
     grep -qx "EnvironmentFile=-/etc/gpumux/gpumux.env" "$unit" \
         || fail "$1 does not read this machine's options"

@@ -21,7 +21,8 @@ as_before() {
     sed -n 2p "$record.grant" > "$old/attempts/$name/grant.json"
     jq -r 'select(.verdict != "own") | "\(.verdict) \(.why)"' "$record" > "$old/terms/$name.verdict"
     [ -s "$old/terms/$name.verdict" ] || rm "$old/terms/$name.verdict"
-    jq -c 'select(.report.suspension // "none" != "none") | {turn: .report.turn, off: .wants_off, done: (.place == "host"),
+    jq -c 'select(.report.suspension // "none" != "none")
+        | {turn: .report.turn, off: .wants_off, done: (.place == "host"),
         bytes: .moved_bytes, processes: [.moved[] | [.pid, .start]]}' \
         "$record" > "$old/suspended/$name"
     [ -s "$old/suspended/$name" ] || rm "$old/suspended/$name"
