@@ -9,20 +9,20 @@
 #include "node/device/history.h"
 
 enum {
-    SERVICES_MAX = 64,         /* of one device that are looked at */
-    FORECAST_STEP_PERCENT = 2, /* a forecast that moved by less is let be */
-    UNGATED_MAX = 1024,        /* tasks that are known to be; then the oldest is forgotten */
+    SERVICES_MAX = 64,         /* services of one device that are evaluated */
+    FORECAST_STEP_PERCENT = 2, /* smaller changes of a forecast are ignored */
+    UNGATED_MAX = 1024,        /* known ungated tasks; the oldest is dropped */
 };
 
 struct divide {
     struct history *history;
     int64_t looked_ms;                /* boot clock; 0: never */
-    uint64_t alone[NODE_DEVICES_MAX]; /* who was, at the last look; 0: nobody */
+    uint64_t alone[NODE_DEVICES_MAX]; /* workload alone on the device at the last look; 0: none */
     struct share_division divisions[NODE_DEVICES_MAX];
-    /* Workloads whose kernels are too long for a gate. An attempt that starts again has not
-     * launched any yet: without this it would get all SMs, and be started again, for ever. */
+    /* Workloads with kernels too long for a gate. A restarted attempt has not launched any yet;
+     * without this record it would get all SMs and be restarted, for ever. */
     uint64_t ungated[UNGATED_MAX];
-    size_t ungated_next; /* where the next one goes */
+    size_t ungated_next; /* place of the next entry */
 };
 
 int divide_open(struct error *e, struct agent *a)
@@ -44,14 +44,14 @@ void divide_close(struct agent *a)
     a->divide = NULL;
 }
 
-/* ---- who is there ---- */
+/* ---- workloads on a device ---- */
 
 static bool is_service(const struct run *r)
 {
     return r->own.terms.kind == WORKLOAD_SERVICE;
 }
 
-/* The number of the only workload on a device; 0: there is none, or more than one. */
+/* Returns the only workload on a device; 0: none, or more than one. */
 static uint64_t alone_on(const struct agent *a, int device)
 {
     uint64_t alone = 0;
@@ -66,7 +66,7 @@ static uint64_t alone_on(const struct agent *a, int device)
     return count == 1 ? alone : 0;
 }
 
-/* What is known of the services of a device; how many. */
+/* Collects the known services of a device; returns their number. */
 static size_t services_on(const struct agent *a, int device,
                           const struct share_service *services[SERVICES_MAX])
 {
@@ -82,8 +82,7 @@ static size_t services_on(const struct agent *a, int device,
     return count;
 }
 
-/* ---- who does not give way at its launches: they are too long for that, or nothing holds them
- * ---- */
+/* ---- tasks that do not give way at launches: kernels too long, or no limits enforced ---- */
 
 static bool is_ungated(const struct divide *d, uint64_t workload)
 {
@@ -102,16 +101,16 @@ static void look_for_ungated(struct divide *d, struct run *r)
     d->ungated_next = (d->ungated_next + 1) % UNGATED_MAX;
 }
 
-/* ---- what a task gets ---- */
+/* ---- shares of tasks ---- */
 
-/* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down
- * beside a service that has nothing to do. */
+/* Returns whether the task gives way at its launches, as the shim makes it in mode time. Fewer SMs
+ * would then only slow the task beside an idle service. */
 static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
 {
     return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;
 }
 
-/* Tasks on a device that go on while its services work, without this one. */
+/* Counts the tasks on a device that continue while services work, without this one. */
 static int tasks_in_space(const struct agent *a, int device, enum share_mode mode, uint64_t without)
 {
     int count = 0;
@@ -125,7 +124,8 @@ static int tasks_in_space(const struct agent *a, int device, enum share_mode mod
     return count;
 }
 
-/* What this task would start with now, on these terms, and why if that is less than it may have. */
+/* Returns the share that the task would start with now, and the reason if it is less than
+ * allowed. */
 static int wanted_percent(const struct agent *a, uint64_t workload, const struct terms *terms,
                           char why[TERMS_WHY_MAX])
 {
@@ -161,7 +161,7 @@ static int wanted_percent(const struct agent *a, uint64_t workload, const struct
     return percent;
 }
 
-/* ---- looking ---- */
+/* ---- looks ---- */
 
 static void tell_mode(struct agent *a, int device, uint64_t workload,
                       const struct share_choice *choice)
@@ -189,7 +189,8 @@ static void look_at_service(struct agent *a, struct run *r, int device, bool is_
         tell_mode(a, device, r->workload, &s->choice);
 }
 
-/* One that loses its work is left with its share; the rate of its launches follows what is left. */
+/* A task without a resume command keeps its share; the rate of its launches follows the room
+ * left. */
 static void look_at_task(struct run *r)
 {
     const struct agent *a = r->agent;

@@ -1,7 +1,7 @@
 /*
- * How tasks and services divide the devices of this node: looks at services whenever the monitor
- * has news, keeps what it learns (history.h), and tells the registrar which mode holds and what is
- * left for tasks. What is decided, device/share.h says. On the loop's thread.
+ * Divides the devices of this node between tasks and services: evaluates services whenever the
+ * monitor has new readings, keeps the results (history.h), and gives the registrar the mode and the
+ * share left for tasks. device/share.h makes the decisions. Runs on the loop's thread.
  */
 #pragma once
 #include "node/device/gpu.h"
@@ -13,9 +13,9 @@ struct divide;
 
 int divide_open(struct error *e, struct agent *a);
 void divide_close(struct agent *a);
-/* The devices were looked at; readings by their index. A mode that changes is a note of its device.
- * */
+/* Handles new readings of the devices, indexed like the devices. A change of mode becomes a note of
+ * the device. */
 void divide_look(struct agent *a, const struct gpu_reading *readings);
-/* This task is to start on these terms, of which all else is decided: sets the share that it starts
- * with, and why, if that is less than it may have. */
+/* Sets the share with which this task starts, and the reason if the share is less than allowed. All
+ * other terms must be final. */
 void divide_share(const struct agent *a, uint64_t workload, struct terms *terms);
