@@ -489,15 +489,15 @@ static void metrics_of_attempts(struct control *c, struct str *out)
     }
     struct usage_family limits = {.out = out, .name = "gpumux_workload_limit"};
     metrics_family(out, limits.name, METRIC_GAUGE,
-                   "What it is held to at the moment, by limit, which has the unit, and reason");
+                   "Limits of the workload now, by limit, which has the unit, and reason");
     links_visit_usage(c, put_usage_limits, &limits);
     struct usage_family latency = {.out = out, .name = "gpumux_service_latency_seconds"};
     metrics_family(out, latency.name, METRIC_GAUGE,
-                   "Of its requests over 10 s, at the percentile of its SLO, by its own reports");
+                   "Latency of the requests over 10 s, at the percentile of the SLO, as reported");
     links_visit_usage(c, put_usage_latency, &latency);
     struct usage_family counters = {.out = out, .name = "gpumux_workload_counter_total"};
     metrics_family(out, counters.name, METRIC_COUNTER,
-                   "What its processes count in this attempt, by counter");
+                   "Events counted by the processes of this attempt, by counter");
     links_visit_usage(c, put_usage_counters, &counters);
 }
 

@@ -83,9 +83,9 @@ static const char *enforcement_of(struct control *c, const struct store_workload
     if (usage && usage->enforcement[0])
         return usage->enforcement;
     if (spec->needs.devices == 0)
-        return "it has no device";
+        return "the workload has no device";
     if (spec->protection == PROTECTION_OFF)
-        return "quota and share are not enforced: protection was turned off for it";
+        return "quota and share are not enforced: protection was turned off for the workload";
     if (workload_state_is_terminal(row->state))
         return "";
     return "its node reports how quota and share are enforced once it runs";

@@ -141,7 +141,7 @@ done
 exits 0 "$gpumux" cancel "$hold" --grace 0s
 exits 1 "$gpumux" wait -q many --timeout 60s
 exits 0 "$gpumux" describe "$id"
-said 'it has no device'
+said 'the workload has no device'
 said 'exit 0'
 exits 3 "$gpumux" describe nobody
 exits 3 "$gpumux" explain nobody

@@ -314,7 +314,7 @@ static const char *why_unprotected(const struct agent *a, const struct grant *gr
     if (!a->config->protection)
         return "protection is off on this node";
     if (grant->spec->protection == PROTECTION_OFF)
-        return "protection was turned off for it";
+        return "protection was turned off for the workload";
     if (!a->shim)
         return "libgpumux-cuda.so is not installed";
     if (strpbrk(a->shim, " :"))
@@ -339,7 +339,8 @@ void protect_decide(const struct agent *a, const struct grant *grant, uid_t user
                           .slo_latency_ms = grant->spec->slo_latency_ms};
     for (int i = 0; i < grant->device_count; i++)
         str_copy(ret->devices[i], sizeof ret->devices[i], grant->devices[i]);
-    const char *why = grant->device_count > 0 ? why_unprotected(a, grant) : "it has no device";
+    const char *why =
+        grant->device_count > 0 ? why_unprotected(a, grant) : "the workload has no device";
     ret->is_protected = !why;
     str_copy(ret->unprotected, sizeof ret->unprotected, why ? why : "");
     const char *without = why_without_mps(a, grant, user);
