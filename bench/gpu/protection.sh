@@ -17,7 +17,7 @@
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 
-# name|seconds expected|limit|what|command
+# Prints lines "name|seconds expected|limit|what|command".
 parts() {
     cat <<'LIST'
 calls|40|300|price of single calls, native and shimmed alternating, without and with MPS|measure_calls.py
@@ -31,20 +31,36 @@ kills|80|240|a killed client of MPS and its neighbours, without a shim: the devi
 fault|60|240|an illegal address: the service back, the device back, the guilty task found|measure_faults.py fault
 monitor|40|180|a crossed hard memory limit: until the task has stopped|measure_faults.py monitor
 rate|150|420|the rate loop without MPS at 20, 50 and 80 %|measure_rate.py
-alone|170|300|a service alone: natively and with the shim, without MPS and with it|measure_alone.py
-frontier|360|420|a service at 150/s beside ResNet-50 training, MPS, windows of 100 to 1000 us|measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
-frontier-turns|360|420|the same without MPS|measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
-frontier-50|400|420|at 50/s, MPS|measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0
-frontier-300|220|420|at 300/s, MPS|measure_frontier.py --name frontier-300 RATE=300 REQUESTS=6000 CHECK=0
-frontier-450|180|420|at 450/s, MPS|measure_frontier.py --name frontier-450 RATE=450 REQUESTS=6000 CHECK=0
-frontier-300-space|180|420|at 300/s, MPS, the task never waits but has half of the multiprocessors|measure_frontier.py --name frontier-300-space --attempt RATE=300 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
-frontier-450-space|150|420|the same at 450/s|measure_frontier.py --name frontier-450-space --attempt RATE=450 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
-frontier-bert|360|420|at 150/s beside BERT, MPS|measure_frontier.py --name frontier-bert MODEL=bert RATE=150 REQUESTS=6000 CHECK=0
-frontier-lstm|360|420|at 150/s beside an LSTM, MPS|measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
+alone|170|300|a service alone: natively and with the shim, without and with MPS|measure_alone.py
+frontier|360|420|a service at 150/s beside ResNet-50 training with MPS, windows of 100 to 1000 \
+us|\
+measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
+frontier-turns|360|420|a service at 150/s beside ResNet-50 training without MPS, windows of 100 \
+to 1000 us|\
+measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
+frontier-50|400|420|a service at 50/s beside ResNet-50 training with MPS|\
+measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0
+frontier-300|220|420|a service at 300/s beside ResNet-50 training with MPS|\
+measure_frontier.py --name frontier-300 RATE=300 REQUESTS=6000 CHECK=0
+frontier-450|180|420|a service at 450/s beside ResNet-50 training with MPS|\
+measure_frontier.py --name frontier-450 RATE=450 REQUESTS=6000 CHECK=0
+frontier-300-space|180|420|a service at 300/s beside ResNet-50 training with MPS, which never \
+waits but has half of the SMs|\
+measure_frontier.py --name frontier-300-space --attempt RATE=300 REQUESTS=6000 CHECK=0 EXTRA=0 \
+ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
+frontier-450-space|150|420|a service at 450/s beside ResNet-50 training with MPS, which never \
+waits but has half of the SMs|\
+measure_frontier.py --name frontier-450-space --attempt RATE=450 REQUESTS=6000 CHECK=0 EXTRA=0 \
+ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
+frontier-bert|360|420|a service at 150/s beside BERT training with MPS|\
+measure_frontier.py --name frontier-bert MODEL=bert RATE=150 REQUESTS=6000 CHECK=0
+frontier-lstm|360|420|a service at 150/s beside LSTM training with MPS|\
+measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
 LIST
 }
 usage() {
-    echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON..." >&2
+    echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] |" \
+        "--merge FILE JSON..." >&2
     exit 2
 }
 
