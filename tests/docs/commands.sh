@@ -47,8 +47,9 @@ runs_all() {
         && grep -q 'page_block "$runner"' "$script"
 }
 
-programs='gpumux|gpumux-burn|systemctl|systemd-analyze|journalctl|make|apt|apt-get|dpkg|curl|sqlite3|install|mv|cp|rm|tar'
-programs+='|chmod|chown|ldconfig|date|kill|cat|echo|podman|docker|groupadd|useradd|mkdir|openssl|ss|nc|ping|tail|grep|sh|sudo'
+programs='gpumux|gpumux-burn|systemctl|systemd-analyze|journalctl|make|apt|apt-get|dpkg|curl'
+programs+='|sqlite3|install|mv|cp|rm|tar|chmod|chown|ldconfig|date|kill|cat|echo|podman|docker'
+programs+='|groupadd|useradd|mkdir|openssl|ss|nc|ping|tail|grep|sh|sudo'
 
 for page in "${pages[@]}"; do
     name=$(basename "$page" .md)
@@ -58,7 +59,8 @@ for page in "${pages[@]}"; do
         ini) ;;
         text) # output of a command
             if awk -v from="$line" -v commands="^([$] |($programs)( |\$))" '
-                FNR > from && /^```/ { exit } FNR > from && $0 ~ commands { found = 1 } END { exit !found }' "$page"; then
+                FNR > from && /^```/ { exit } FNR > from && $0 ~ commands { found = 1 }
+                END { exit !found }' "$page"; then
                 complain "$page:$line: commands in a block of output"
             fi
             ;;
@@ -68,7 +70,7 @@ for page in "${pages[@]}"; do
             if [ -z "$runner" ]; then
                 complain "$page:$line: commands that no test runs"
             elif ! runs_all "$runner"; then
-                complain "$page:$line: '$runner' is no test that runs all commands that are marked so"
+                complain "$page:$line: '$runner' is no test that runs all commands marked so"
             fi
             ;;
         *) complain "$page:$line: a block of '$language': commands are in blocks of sh" ;;

@@ -55,7 +55,8 @@ sed -nE 's/^SPEC_KEY\("([^"]*)",.*/\1/p' $spec | compare docs/submit.md $spec 1
 
 config=src/wire/config.def
 sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)", ([A-Z]+),.*/\1 {} \L\2/p
-         s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", ([A-Z]+), "?([^",]*)"?,.*/\2 \4 \L\3/p' $config \
+         s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", ([A-Z]+), '\
+'"?([^",]*)"?,.*/\2 \4 \L\3/p' $config \
     | sed -E 's/  / "" /' | compare docs/operate.md $config 3
 
 # Each key must be read by the daemon that the list names, because an unread member is a setting
