@@ -3,9 +3,10 @@
 #
 # width     A line has at most 100 columns, not counting URLs and the targets of links. Tables and
 #           fenced blocks of Markdown may be wider.
-# openings  No sentence of a C comment, a C string or Markdown opens with a clause (who, what, …),
-#           unless the sentence is a question. No help text of a .def file opens with a pronoun.
-#           Headings, and fragments of one or two words, are no sentences.
+# openings  No sentence of a C comment, a C string, a comment or docstring of Python, or Markdown
+#           opens with a clause (who, what, …), unless the sentence is a question. No help text of a
+#           .def file opens with a pronoun. Headings, and fragments of one or two words, are no
+#           sentences.
 
 BEGIN {
     columns_max = 100
@@ -160,6 +161,37 @@ function string(piece)
     }
 }
 
+# Handles a line of Python. A string in three quotes is a docstring if its line begins with the
+# quotes; comments on successive lines form one text.
+function python_line(line,    quotes)
+{
+    quotes = gsub(/"""/, "&", line)
+    if (in_docstring || in_string) {
+        if (in_docstring)
+            comment_line(quotes ? substr(line, 1, index(line, "\"\"\"") - 1) : line)
+        if (quotes) {
+            end_text()
+            in_docstring = in_string = 0
+        }
+    } else if (sub(/^[ \t]*"""/, "", line)) {
+        end_text()
+        in_docstring = quotes == 1
+        sub(/""".*/, "", line)
+        comment_line(line)
+        if (!in_docstring)
+            end_text()
+    } else if (sub(/^[ \t]*#/, "", line)) {
+        comment_line(line)
+    } else {
+        end_text()
+        in_string = quotes % 2
+        if (match(line, /  # /)) {
+            comment_line(substr(line, RSTART + RLENGTH))
+            end_text()
+        }
+    }
+}
+
 function markdown_line(line,    cell, count, i)
 {
     if (line ~ /^ *```/) {
@@ -194,13 +226,15 @@ FNR == 1 {
     path = FILENAME
     is_markdown = FILENAME ~ /\.md$/
     is_definitions = FILENAME ~ /\.def$/
+    is_python = FILENAME ~ /\.py$/
     is_c = FILENAME ~ /\.[ch]$/ || is_definitions
     wants_width = holds("width", FILENAME)
     wants_openings = holds("openings", FILENAME)
-    in_comment = in_fence = 0
+    in_comment = in_fence = in_docstring = in_string = 0
 }
 wants_width { check_width($0) }
 wants_openings && is_c { c_line($0) }
+wants_openings && is_python { python_line($0) }
 wants_openings && is_markdown { markdown_line($0) }
 is_markdown && !wants_openings && /^ *```/ { in_fence = !in_fence }
 END { end_text() }

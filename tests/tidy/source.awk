@@ -3,7 +3,8 @@
 
 BEGIN {
     function_lines_max = 70
-    banned = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca tmpnam mktemp"
+    banned = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca " \
+        "tmpnam mktemp"
     while ((getline line < edges_file) > 0) {
         sub(/#.*/, "", line)
         if (split(line, side, ":") < 2)
@@ -89,7 +90,8 @@ function check_include(target,    to, base, inner)
     }
     inner = index(target, "/") ? target : directory "/" target
     to = room_of(inner)
-    if (base ~ /_internal\.h$/ && index(directory "/", substr(inner, 1, length(inner) - length(base))) != 1)
+    if (base ~ /_internal\.h$/ &&
+        index(directory "/", substr(inner, 1, length(inner) - length(base))) != 1)
         breach(FNR, target " is internal to " to "/")
     if (to == room || room == folder && folder_of(to) == folder || in_tests)
         return

@@ -16,7 +16,8 @@ cat > "$work/bin/make" << 'END'
 [ "$1" != --no-print-directory ] || shift
 echo "$1" >> "$NOTES"
 case " $FAILING " in *" $1 "*) status=2;; *) status=0;; esac
-[ "$1" != test ] || printf 'skipped asan: a: needs root\n%s\n' "${TEST_SUM:-7 passed, 0 failed, 1 skipped}"
+[ "$1" != test ] \
+    || printf 'skipped asan: a: needs root\n%s\n' "${TEST_SUM:-7 passed, 0 failed, 1 skipped}"
 exit $status
 END
 chmod +x "$work/bin/make"
@@ -44,7 +45,8 @@ unreached() {
                 added = 0
                 for (target in made) {
                     count = split(needs[target], words, " ")
-                    for (i = 1; i <= count; i++) if (!(words[i] in made)) { made[words[i]] = 1; added = 1 }
+                    for (i = 1; i <= count; i++)
+                        if (!(words[i] in made)) { made[words[i]] = 1; added = 1 }
                 }
             } while (added)
             for (target in made) print target
@@ -58,7 +60,8 @@ cp "$source/scripts/"{soak,targets} "$work/tree/scripts/"
     || die "the targets were not read"
 left=$(unreached)
 count=$(wc -l < "$work/listed")
-[ -z "$left" ] || die "neither .ci/run nor make soak makes what make help lists, or they make what it does not list:" $left
+[ -z "$left" ] \
+    || die "listed by make help but made by neither .ci/run nor make soak, or the reverse:" $left
 printf '\nplanted: ## a target that nothing makes\n\t@true\n' >> "$work/tree/Makefile"
 [ "$(unreached)" = planted ] || die "a target that nothing makes was not found: $(unreached)"
 

@@ -38,12 +38,13 @@ list_files() {
 
 sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < "$work/c_files"; }
 
-# English and the width of lines: code, scripts (including those without a suffix) and Markdown.
+# English and the width of lines: code, scripts (including those without a suffix), Markdown and
+# YAML.
 prose() {
     { grep -E '(^|/)[^./]+$' "$work/files" || true; } \
         | xargs -r -d '\n' awk 'FNR == 1 && /^#!.*sh$/ { print FILENAME }' > "$work/prose_files"
-    grep -E '\.(c|h|def|sh|awk|cmake|md)$|(^|/)CMakeLists\.txt$' "$work/files" \
-        >> "$work/prose_files" || true
+    { grep -E '\.(c|h|def|sh|awk|py|cmake|md|yaml|yml)$|(^|/)CMakeLists\.txt$' "$work/files" \
+        || true; } | { grep -vE "$not_written" || true; } >> "$work/prose_files"
     sort "$work/prose_files" | xargs -r -d '\n' awk -v prose_file="$prose" -f "$here/prose.awk"
     [ ! -f "$prose" ] || grep -nEv '^(#.*)?$' "$prose" | tr : ' ' | while read -r line path rule; do
         [ -e "$path" ] || echo "$prose:$line: no such file or folder: $path"
@@ -62,9 +63,15 @@ long_files() {
 # Folders of product code with too many files, not counting tests.
 crowded_folders() {
     awk -v max=$folder_files_max '
-        /^(src|emu|workloads)\// && !/_(test|fuzz|fixture)\.[a-z]+$/ { sub(/\/[^\/]*$/, ""); count[$0]++ }
-        END { for (f in count) if (count[f] > max) print f ":1: folder of " count[f] " files, more than " max }' \
-        "$work/files"
+        /^(src|emu|workloads)\// && !/_(test|fuzz|fixture)\.[a-z]+$/ {
+            sub(/\/[^\/]*$/, "")
+            count[$0]++
+        }
+        END {
+            for (f in count)
+                if (count[f] > max)
+                    print f ":1: folder of " count[f] " files, more than " max
+        }' "$work/files"
 }
 
 # Machine paths and marks of unfinished work, in all text files of the tree.
@@ -135,13 +142,19 @@ writable_data() {
     # The object A/CMakeFiles/T.dir/x.c.o is built from A/x.c; with /__/ in its path, from B of
     # /__/B.
     (cd "$build" && find . -name '*.c.o') \
-        | sed -E 'h; s#CMakeFiles/[^/]*\.dir/##; s#\.o$##; s#.*(/__)+/##; s#^\./##; x; G; s#\n#\t#' \
+        | sed -E 'h; s#CMakeFiles/[^/]*\.dir/##; s#\.o$##; s#.*(/__)+/##; s#^\./##
+            x; G; s#\n#\t#' \
         | while IFS=$'\t' read -r object source; do
             [ ! -f "$source" ] || printf '%s\t%s\n' "$build/$object" "$source"
         done > "$work/objects"
     cut -f 1 "$work/objects" | xargs -r -d '\n' nm -A --format=sysv 2> /dev/null \
         | awk -F '|' -v objects="$work/objects" '
-        BEGIN { while ((getline line < objects) > 0) { split(line, part, "\t"); source[part[1]] = part[2] } }
+        BEGIN {
+            while ((getline line < objects) > 0) {
+                split(line, part, "\t")
+                source[part[1]] = part[2]
+            }
+        }
         NF >= 7 && $3 ~ /[BDCbdS]/ && $7 !~ /rel\.ro|rodata/ {
             colon = match($1, /\.c\.o:/) + 4
             symbol = substr($1, colon + 1)
@@ -159,7 +172,12 @@ writable_data() {
         echo "$source:${line:-1}: writable global data: $symbol (let a context own it)"
     done < "$work/data"
     [ ! -f "$writable" ] || awk -v data="$work/data" -v name="$writable" '
-        BEGIN { while ((getline line < data) > 0) { split(line, part, "\t"); there[part[1] " " part[3]] = 1 } }
+        BEGIN {
+            while ((getline line < data) > 0) {
+                split(line, part, "\t")
+                there[part[1] " " part[3]] = 1
+            }
+        }
         !/^#/ && NF && !(($1 " " $2) in there) {
             print name ":" FNR ": no such data any more: " $1 " " $2 }' "$writable"
 }

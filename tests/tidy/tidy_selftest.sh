@@ -19,7 +19,8 @@ clean_tree() {
     echo . > tests/tidy/prose.txt
     printf '#pragma once\nint a_get(void);\n' > src/base/a.h
     printf '#pragma once\n' > src/base/a_internal.h
-    printf '#include "base/a.h"\n#include "base/a_internal.h"\n\nint a_get(void)\n{\n    return 1;\n}\n' > src/base/a.c
+    printf '#include "base/a.h"\n#include "base/a_internal.h"\n\n%s\n{\n    return 1;\n}\n' \
+        'int a_get(void)' > src/base/a.c
     printf '#include "base/a.h"\n\nint main(void)\n{\n    return a_get() - 1;\n}\n' \
         > src/base/a_test.c
     printf 'base(SOURCES a.c)\ntest(a_test.c)\n' > src/base/CMakeLists.txt
@@ -55,7 +56,8 @@ expect() {
 
 # in_function FILE STATEMENT: appends a static function with this statement.
 in_function() {
-    printf '\nint extra(char *text);\nint extra(char *text)\n{\n    %s\n    return text != 0;\n}\n' "$2" >> "$1"
+    printf '\n%s;\n%s\n{\n    %s\n    return text != 0;\n}\n' 'int extra(char *text)' \
+        'int extra(char *text)' "$2" >> "$1"
 }
 
 clean_tree && compile_objects && expect "clean tree" ""
@@ -205,7 +207,7 @@ compile_objects && expect "constant table of pointers" ""
 
 # Lines of 100 and 101 columns: "é" is one column in two bytes.
 for name in src/base/b.h src/base/b.def tests/x.awk cmake/x.cmake x/CMakeLists.txt NOTES.md \
-    scripts/tool; do
+    scripts/tool x/x.py x/x.yaml x/x.yml; do
     clean_tree && mkdir -p cmake x scripts
     case $name in
     *.h) echo '#pragma once' > $name && mark='// ' ;;
@@ -218,7 +220,8 @@ for name in src/base/b.h src/base/b.def tests/x.awk cmake/x.cmake x/CMakeLists.t
     expect "long line in $name" "$name:$(wc -l < $name): line of 101 columns"
 done
 wide=$(printf '%0100d' 0)
-for text in "| $wide |" "see https://a.example/$wide" "see [this]($wide)" '```'$'\n'"$wide $wide"$'\n''```'; do
+for text in "| $wide |" "see https://a.example/$wide" "see [this]($wide)" \
+    '```'$'\n'"$wide $wide"$'\n''```'; do
     clean_tree && echo "$text" > NOTES.md
     expect "wide ${text:0:6}" ""
 done
@@ -243,6 +246,19 @@ clean_tree \
 expect "openings of what is no sentence" ""
 clean_tree && echo '| a | what it is |' > NOTES.md
 expect "cell of a table" "NOTES.md:1: a sentence opens"
+
+clean_tree && printf '"""All is well.\n\nWhat comes goes.\n"""\n' > a.py
+expect "second paragraph of a docstring" "a.py:3: a sentence opens"
+clean_tree && printf 'def f():\n    """What comes goes."""\n    return 1\n' > a.py
+expect "docstring of a function" "a.py:2: a sentence opens"
+clean_tree && printf 'x = 1\n# All is\n# well. What comes goes.\ny = 2\n' > a.py
+expect "second sentence of a comment in Python" "a.py:3: a sentence opens"
+clean_tree && printf 'x = 1  # what comes goes\n' > a.py
+expect "comment behind Python" "a.py:1: a sentence opens"
+clean_tree && printf '%s\n' 'x = """' 'What comes goes.' '"""' 'y = "What comes goes."' > a.py
+expect "strings of Python" ""
+clean_tree && mkdir -p tests/fuzz/corpus/x && echo "a: $wide$wide" > tests/fuzz/corpus/x/1.yaml
+expect "input of a fuzzer" ""
 
 for pronoun in It They These Those This One That He; do
     clean_tree && printf 'KEY(a, "b", 1, "the time")\nKEY(b, "this",\n    "%s is the time")\n' \
