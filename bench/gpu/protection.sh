@@ -59,8 +59,8 @@ measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK
 LIST
 }
 usage() {
-    echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] |" \
-        "--merge FILE JSON..." >&2
+    echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR]" \
+        "| --merge FILE JSON..." >&2
     exit 2
 }
 
