@@ -11,14 +11,17 @@
  * Stops. Control, a device, the supervisor (time limit, lease, leftover processes) and the node ask
  * for an end with ATTEMPT_STOP. stop.c alone decides the consequences: the earliest deadline holds,
  * the gravest verdict is saved before the supervisor is told, the GPU work of a client of MPS is
- * ended before the kill, and an unresponsive supervisor is signalled.
+ * ended before the kill, an unresponsive supervisor is signalled, and an attempt that outlives its
+ * deadline is killed without the supervisor.
  *
- * Suspension (suspend.c). Control's newest order counts. A failed move of memory is undone; while
- * the location of the memory is uncertain, the attempt counts as off its devices.
+ * Suspension (suspend.c). Control's newest order counts. A failed move of memory is undone. While
+ * memory may be on the devices, the attempt counts as on them. Exception: after a failed return, or
+ * if a move and its undoing both failed, the attempt counts as off, and the move off is repeated
+ * until it succeeds.
  *
  * Crashes. `kept` contains all state that a later agent needs. ATTEMPT_ACT_SAVE precedes the
- * actions that depend on it. An agent that finds the attempt restores `kept` and steps
- * ATTEMPT_ADOPT.
+ * actions that depend on it, and every report of something new. An agent that finds the attempt
+ * restores `kept` and steps ATTEMPT_ADOPT.
  */
 #pragma once
 #include <stdbool.h>
@@ -36,6 +39,9 @@ enum {
     /* Time limit for the supervisor's acknowledgement of a stop, before a signal. */
     ATTEMPT_ANSWER_MS = 5000,
     ATTEMPT_KILL_AGAIN_MS = 5000, /* interval between two kills */
+    /* Delay between the deadline and the kill without the supervisor; half-way there the supervisor
+     * is signalled, whatever it has acknowledged. */
+    ATTEMPT_FORCE_MS = 10000,
     /* Time limit for the driver's report of the fault behind a failure. */
     ATTEMPT_FAULT_MS = 500,
     ATTEMPT_MPS_MS_MAX = 10000, /* time limit for the answer of MPS after a failure */
@@ -44,6 +50,7 @@ enum {
     /* Interval between two attempts to move leftover memory off a device. */
     ATTEMPT_SURE_MS = 5000,
     ATTEMPT_LEAST_GRACE_MS = 1000, /* least grace of a stop from an earlier agent */
+    ATTEMPT_GRACE_MS = 10000,      /* grace of a stop that names none */
 };
 
 /* Location of an attempt's device memory. */
@@ -63,7 +70,7 @@ const char *attempt_stop_reason_name(enum attempt_stop_reason reason);
 struct attempt_stop {
     enum attempt_stop_reason reason;
     enum attempt_verdict verdict; /* severity of the stop: the verdict on the end */
-    int64_t grace_ms;
+    int64_t grace_ms;             /* negative: ATTEMPT_GRACE_MS */
     char why[WORKLOAD_TEXT_MAX];
 };
 
@@ -97,6 +104,8 @@ struct attempt_exit {
     bool not_alone;               /* with unseen: other attempts on the device ended, too */
     char text[WORKLOAD_TEXT_MAX]; /* no record, never ran: the reason; "": unknown */
     char refused[96];             /* allocation that the quota refused, a likely cause; "": none */
+    enum attempt_verdict verdict; /* verdict of the node on an end at this moment, with `why` */
+    char why[WORKLOAD_TEXT_MAX];
 };
 
 enum attempt_moved {
@@ -160,6 +169,7 @@ enum attempt_action_kind {
     ATTEMPT_ACT_END_WORK, /* end the GPU work of the processes */
     ATTEMPT_ACT_KILL,     /* tell the supervisor to kill now; ATTEMPT_HEARD answers */
     ATTEMPT_ACT_SIGNAL,   /* supervisor unresponsive: send SIGTERM */
+    ATTEMPT_ACT_FORCE,    /* kill the attempt's processes; `again`: its supervisor, too */
     ATTEMPT_ACT_COME,     /* tell the devices that the attempt arrives or returns */
     ATTEMPT_ACT_RUN,      /* tell the devices that the attempt runs */
     ATTEMPT_ACT_CHANGE,   /* tell the devices that the attempt does not use MPS */
@@ -177,7 +187,7 @@ struct attempt_action {
     enum attempt_action_kind kind;
     int64_t grace_ms;
     bool failed;
-    bool again; /* MOVE_*: the same processes as in the last move */
+    bool again; /* MOVE_*: the same processes as in the last move; FORCE: not the first */
     char text[WORKLOAD_TEXT_MAX];
 };
 
@@ -194,8 +204,9 @@ enum attempt_stop_stage { STOP_NOT_ASKED, STOP_ASKED, STOP_WORK_ENDED, STOP_KILL
 struct attempt_life {
     struct attempt_traits traits;
     struct attempt_kept kept;
-    bool spawned;  /* a supervisor was started or found */
-    bool is_there; /* is a tenant of its devices */
+    struct attempt_report saved; /* kept.report as of the last SAVE */
+    bool spawned;                /* a supervisor was started or found */
+    bool is_there;               /* is a tenant of its devices */
     bool told_running;
     struct {
         enum attempt_stop_reason reason;
@@ -204,6 +215,8 @@ struct attempt_life {
         int64_t next_ms;       /* start of the next stage */
         int64_t join_until_ms; /* 0: no delay for joining neighbours yet */
         int64_t unheard_ms;    /* time of the signal to an unresponsive supervisor */
+        int64_t force_ms;      /* time of the kill without the supervisor */
+        bool forced;           /* that kill was not enough once */
     } stop;
     bool moves;                     /* a move of memory is in progress */
     char undone[WORKLOAD_TEXT_MAX]; /* failure of the move that is being undone; "": none */
@@ -233,6 +246,8 @@ bool attempt_is_on_devices(const struct attempt_life *life);
  * only to a kill. */
 bool attempt_stands_still(const struct attempt_life *life);
 bool attempt_has_ended(const struct attempt_life *life);
+/* Returns whether the end is a failure, with or without a record of the supervisor. */
+bool attempt_exit_is_failure(const struct attempt_exit *exit);
 bool attempt_is_stopping(const struct attempt_life *life);
 /* Returns whether the supervisor is not started yet, because MPS is not ready. */
 bool attempt_waits_for_mps(const struct attempt_life *life);

@@ -4,6 +4,7 @@
 #include "attempt/attempt.h"
 
 /* step.c */
+int64_t life_earlier(int64_t a_ms, int64_t b_ms);
 struct attempt_action *life_act(struct attempt_life *life, enum attempt_action_kind kind);
 void life_report(struct attempt_life *life);
 void life_save(struct attempt_life *life);

@@ -11,18 +11,13 @@
 
 enum { DOUBT_LOOK_MS = 20, REFUSED_AFTER_MAX = 90 /* bytes of the preceding text */ };
 
-static bool has_failed(const struct attempt_life *life)
-{
-    return life->exit.report.failure != FAILURE_NONE;
-}
-
 static bool is_in_doubt(const struct attempt_life *life)
 {
     const struct attempt_view *view = life->view;
     int64_t doubted_ms = view->now_ms - life->doubt_ms;
     bool is_blamed =
         life->kept.verdict != VERDICT_OWN || (life->is_there && view->verdict != VERDICT_OWN);
-    if (!life->exit.told || !has_failed(life) || is_blamed)
+    if (!life->exit.told || !attempt_exit_is_failure(&life->exit) || is_blamed)
         return false;
     /* A failure after a stop is expected. */
     if (life->is_there && !attempt_is_stopping(life) &&
@@ -68,13 +63,14 @@ static void bury(struct attempt_life *life)
 
 /* Blames an end that no agent saw, because MPS passes a fault to all clients and forgets it when
  * they have left. */
-static bool blame_unseen(struct attempt_life *life)
+static void blame_unseen(struct attempt_life *life)
 {
     const struct attempt_exit *exit = &life->exit;
-    if (!exit->unseen || !exit->not_alone || !has_failed(life) || life->kept.verdict != VERDICT_OWN)
-        return false;
-    return life_blame(life, life->traits.kind == WORKLOAD_SERVICE ? VERDICT_MOVED : VERDICT_SUSPECT,
-                      "it failed with others of its device, while no agent ran");
+    if (!exit->unseen || !exit->not_alone || !attempt_exit_is_failure(exit) ||
+        life->kept.verdict != VERDICT_OWN)
+        return;
+    (void)life_blame(life, life->traits.kind == WORKLOAD_SERVICE ? VERDICT_MOVED : VERDICT_SUSPECT,
+                     "it failed with others of its device, while no agent ran");
 }
 
 static void add_refused(struct attempt_life *life)
@@ -92,13 +88,12 @@ static void take_verdict(struct attempt_life *life)
 {
     struct attempt_report *report = &life->kept.report;
     enum attempt_verdict verdict = life->kept.verdict;
-    /* An exceeded time limit outweighs a device that also ended the attempt. */
+    /* An exceeded time limit is the attempt's own failure, even if its device ended it, too. */
     bool is_late = report->failure == FAILURE_TIMEOUT && verdict != VERDICT_GUILTY;
-    if (verdict == VERDICT_OWN)
+    if (verdict == VERDICT_OWN || is_late)
         return;
     report->verdict = verdict;
-    if (!is_late)
-        str_copy(report->text, sizeof report->text, life->kept.why);
+    str_copy(report->text, sizeof report->text, life->kept.why);
 }
 
 static void end(struct attempt_life *life)
@@ -106,11 +101,15 @@ static void end(struct attempt_life *life)
     bool is_untold = !life->exit.told;
     if (is_untold)
         bury(life);
-    bool failed = has_failed(life);
+    bool failed = attempt_exit_is_failure(&life->exit), cleared = life->kept.report.cleared;
+    int turn = life->kept.report.turn;
     if (life->is_there)
         (void)life_blame(life, life->view->verdict, life->view->verdict_why);
-    (void)blame_unseen(life);
+    (void)life_blame(life, life->exit.verdict, life->exit.why);
+    blame_unseen(life);
     life->kept.report = life->exit.report;
+    life->kept.report.cleared = cleared;
+    life->kept.report.turn = turn;
     add_refused(life);
     take_verdict(life);
     life_save(life);

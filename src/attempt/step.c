@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <string.h>
 
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
@@ -16,16 +17,24 @@ const char *attempt_stop_reason_name(enum attempt_stop_reason reason)
 void attempt_life_init(struct attempt_life *life, uint64_t workload, int attempt,
                        const struct attempt_traits *traits)
 {
-    *life = (struct attempt_life){
-        .traits = *traits,
-        .kept = {.report = {.workload = workload,
-                            .attempt = attempt,
-                            .phase = ATTEMPT_ACCEPTED,
-                            .exit_code = -1},
-                 .end_by_ms = INT64_MAX},
-        .stop = {.end_by_ms = INT64_MAX, .next_ms = INT64_MAX, .unheard_ms = INT64_MAX},
-        .patience_ms = INT64_MAX,
-        .sure_ms = INT64_MAX};
+    *life = (struct attempt_life){.traits = *traits,
+                                  .kept = {.report = {.workload = workload,
+                                                      .attempt = attempt,
+                                                      .phase = ATTEMPT_ACCEPTED,
+                                                      .exit_code = -1},
+                                           .end_by_ms = INT64_MAX},
+                                  .stop = {.end_by_ms = INT64_MAX,
+                                           .next_ms = INT64_MAX,
+                                           .unheard_ms = INT64_MAX,
+                                           .force_ms = INT64_MAX},
+                                  .patience_ms = INT64_MAX,
+                                  .sure_ms = INT64_MAX};
+    life->saved = life->kept.report;
+}
+
+int64_t life_earlier(int64_t a_ms, int64_t b_ms)
+{
+    return a_ms < b_ms ? a_ms : b_ms;
 }
 
 /* ---- actions ---- */
@@ -140,8 +149,6 @@ static void see(struct attempt_life *life, bool ready, int64_t started_wall_ms)
     life->kept.report.started_wall_ms = started_wall_ms;
     if (phase > life->kept.report.phase) {
         life->kept.report.phase = phase;
-        if (ready)
-            life_save(life);
         life_report(life);
     }
     run(life);
@@ -157,7 +164,6 @@ static void acquit(struct attempt_life *life, const struct attempt_stop *stop)
 static void clear(struct attempt_life *life)
 {
     life->kept.report.cleared = true;
-    life_save(life);
     life_report(life);
 }
 
@@ -232,30 +238,59 @@ static void take(struct attempt_life *life, const struct attempt_event *event)
     }
 }
 
+/* ---- durable reports ---- */
+
+static struct attempt_action *find(struct attempt_actions *actions, enum attempt_action_kind kind)
+{
+    for (size_t i = 0; i < actions->count; i++)
+        if (actions->items[i].kind == kind)
+            return &actions->items[i];
+    return NULL;
+}
+
+/* Inserts a SAVE before the first REPORT of facts that are not saved yet, so that the next agent
+ * never contradicts what control was told. */
+static void save_before_report(struct attempt_life *life)
+{
+    struct attempt_actions *actions = life->actions;
+    const struct attempt_report *report = &life->kept.report;
+    struct attempt_action *save = find(actions, ATTEMPT_ACT_SAVE);
+    struct attempt_action *told = find(actions, ATTEMPT_ACT_REPORT);
+    bool is_news = memcmp(report, &life->saved, sizeof *report) != 0;
+    if (told && is_news && (!save || save > told)) {
+        size_t after = actions->count - (size_t)(told - actions->items);
+        life_save(life);
+        memmove(told + 1, told, after * sizeof *told);
+        *told = (struct attempt_action){.kind = ATTEMPT_ACT_SAVE};
+        save = told;
+    }
+    if (save)
+        life->saved = *report;
+}
+
 void attempt_step(struct attempt_life *life, const struct attempt_event *event,
                   const struct attempt_view *view, struct attempt_actions *actions)
 {
     actions->count = 0;
     life->actions = actions;
     life->view = view;
+    if (event->kind == ATTEMPT_ADOPT)
+        life->saved = life->kept.report;
     if (attempt_has_ended(life))
         answer_after_the_end(life, event);
     else
         take(life, event);
+    save_before_report(life);
     life->actions = NULL;
     life->view = NULL;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 int64_t attempt_next_ms(const struct attempt_life *life)
 {
     if (attempt_has_ended(life))
         return INT64_MAX;
-    return earlier(stop_next_ms(life), earlier(suspension_next_ms(life), end_next_ms(life)));
+    return life_earlier(stop_next_ms(life),
+                        life_earlier(suspension_next_ms(life), end_next_ms(life)));
 }
 
 /* ---- queries ---- */
@@ -273,6 +308,13 @@ bool attempt_stands_still(const struct attempt_life *life)
 bool attempt_has_ended(const struct attempt_life *life)
 {
     return life->kept.report.phase == ATTEMPT_EXITED;
+}
+
+bool attempt_exit_is_failure(const struct attempt_exit *exit)
+{
+    if (exit->told)
+        return exit->report.failure != FAILURE_NONE;
+    return exit->recorded ? !exit->other_boot : exit->granted_here;
 }
 
 bool attempt_is_stopping(const struct attempt_life *life)

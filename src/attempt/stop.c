@@ -4,6 +4,11 @@
  * shortly before the deadline. Ending GPU work would harm a neighbour that is joining the server,
  * so this waits for such neighbours, within a bound. Then the attempt is killed. A supervisor that
  * acknowledges nothing is signalled.
+ *
+ * A workload has the uid of its supervisor: it can stop the supervisor, and acknowledge in its
+ * place. So no acknowledgement counts beyond the deadline. Some seconds later the supervisor is
+ * signalled; then the agent kills the processes itself, first those below the supervisor, whose
+ * record of the end is still welcome, then the supervisor, too.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
@@ -17,14 +22,19 @@ static void ask(struct attempt_life *life, int64_t grace_ms)
     life->stop.next_ms = uses_mps ? now_ms + grace_ms - ATTEMPT_END_WORK_MS : INT64_MAX;
     life->stop.unheard_ms = now_ms + ATTEMPT_ANSWER_MS;
     /* The supervisor kills by itself only if this agent is gone by then. */
-    life_act(life, ATTEMPT_ACT_ASK)->grace_ms = grace_ms + (uses_mps ? ATTEMPT_JOIN_MS_MAX : 0);
+    int64_t longest_ms = grace_ms + (uses_mps ? ATTEMPT_JOIN_MS_MAX : 0);
+    life->stop.force_ms = now_ms + longest_ms + ATTEMPT_FORCE_MS;
+    life_act(life, ATTEMPT_ACT_ASK)->grace_ms = longest_ms;
 }
 
-/* Saves blame and deadline before the supervisor is told. */
+/* Saves blame and deadline before the supervisor is told. A device that lacks room for the attempt
+ * blames nobody: the attempt is moved. */
 static void remember(struct attempt_life *life, const struct attempt_stop *stop, int64_t end_by_ms)
 {
-    bool is_news = life_blame(life, stop->verdict, stop->why);
-    if (stop->verdict != VERDICT_OWN && end_by_ms < life->kept.end_by_ms) {
+    bool is_moved = stop->reason == STOP_REASON_DEVICE && stop->verdict == VERDICT_OWN;
+    enum attempt_verdict verdict = is_moved ? VERDICT_MOVED : stop->verdict;
+    bool is_news = life_blame(life, verdict, stop->why);
+    if (verdict != VERDICT_OWN && end_by_ms < life->kept.end_by_ms) {
         life->kept.end_by_ms = end_by_ms;
         is_news = true;
     }
@@ -32,26 +42,33 @@ static void remember(struct attempt_life *life, const struct attempt_stop *stop,
         life_save(life);
 }
 
+static int64_t grace_of(const struct attempt_life *life, const struct attempt_stop *stop)
+{
+    int64_t grace_ms = stop->grace_ms < 0 ? ATTEMPT_GRACE_MS : stop->grace_ms;
+    if (attempt_stands_still(life))
+        return 0; /* a suspended process cannot use its grace */
+    /* A device's whole grace is for an orderly end; GPU work is ended after it. */
+    if (stop->reason == STOP_REASON_DEVICE && grace_ms > 0)
+        grace_ms += ATTEMPT_END_WORK_MS;
+    return life->traits.uses_mps && grace_ms < ATTEMPT_END_WORK_MS ? ATTEMPT_END_WORK_MS : grace_ms;
+}
+
 void stop_decide(struct attempt_life *life, const struct attempt_stop *stop)
 {
-    int64_t grace_ms = stop->grace_ms > 0 ? stop->grace_ms : 0;
+    bool is_first = !attempt_is_stopping(life);
     if (stop->reason == STOP_REASON_CONTROL)
         life_report(life);
     if (life->gone)
         return;
-    if (attempt_stands_still(life))
-        grace_ms = 0; /* a suspended process cannot use its grace */
-    else if (life->traits.uses_mps && grace_ms < ATTEMPT_END_WORK_MS)
-        grace_ms = ATTEMPT_END_WORK_MS;
-    int64_t end_by_ms = life->view->now_ms + grace_ms;
-    bool waits = attempt_waits_for_mps(life);
+    int64_t grace_ms = grace_of(life, stop), end_by_ms = life->view->now_ms + grace_ms;
     remember(life, stop, end_by_ms);
     if (end_by_ms >= life->stop.end_by_ms)
         return;
     life->stop.reason = stop->reason;
-    if (waits) {
+    if (!life->spawned) {
         life->stop.end_by_ms = end_by_ms;
-        life_act(life, ATTEMPT_ACT_GIVE_UP);
+        if (is_first)
+            life_act(life, ATTEMPT_ACT_GIVE_UP);
     } else if (life->stop.stage <= STOP_ASKED) {
         ask(life, grace_ms);
     } /* otherwise the kill is in progress and cannot be earlier */
@@ -59,7 +76,8 @@ void stop_decide(struct attempt_life *life, const struct attempt_stop *stop)
 
 void stop_heard(struct attempt_life *life)
 {
-    life->stop.unheard_ms = INT64_MAX;
+    if (life->stop.unheard_ms < life->stop.force_ms - ATTEMPT_ANSWER_MS)
+        life->stop.unheard_ms = life->stop.force_ms - ATTEMPT_ANSWER_MS;
 }
 
 static void end_work(struct attempt_life *life)
@@ -80,8 +98,8 @@ static void kill(struct attempt_life *life)
 {
     life->stop.stage = STOP_KILLED;
     life->stop.next_ms = life->view->now_ms + ATTEMPT_KILL_AGAIN_MS;
-    if (life->stop.unheard_ms == INT64_MAX)
-        life->stop.unheard_ms = life->view->now_ms + ATTEMPT_ANSWER_MS;
+    life->stop.unheard_ms =
+        life_earlier(life->stop.unheard_ms, life->view->now_ms + ATTEMPT_ANSWER_MS);
     life_act(life, ATTEMPT_ACT_KILL);
 }
 
@@ -93,6 +111,11 @@ void stop_tick(struct attempt_life *life)
     if (now_ms >= life->stop.unheard_ms) {
         life->stop.unheard_ms = now_ms + ATTEMPT_ANSWER_MS;
         life_act(life, ATTEMPT_ACT_SIGNAL);
+    }
+    if (now_ms >= life->stop.force_ms) {
+        life->stop.force_ms = now_ms + ATTEMPT_KILL_AGAIN_MS;
+        life_act(life, ATTEMPT_ACT_FORCE)->again = life->stop.forced;
+        life->stop.forced = true;
     }
     if (now_ms < life->stop.next_ms)
         return;
@@ -106,5 +129,6 @@ int64_t stop_next_ms(const struct attempt_life *life)
 {
     if (life->gone)
         return INT64_MAX;
-    return life->stop.next_ms < life->stop.unheard_ms ? life->stop.next_ms : life->stop.unheard_ms;
+    int64_t next_ms = life_earlier(life->stop.next_ms, life->stop.unheard_ms);
+    return life_earlier(next_ms, life->stop.force_ms);
 }

@@ -1,8 +1,8 @@
 /*
  * Suspending and resuming an attempt. One move of memory runs at a time; later orders follow it.
- * `place` has the certain knowledge: a failed move that may have moved memory is undone. If that
- * fails too, the attempt stays suspended, and memory left on the device is moved off again until a
- * move succeeds or control orders a resume.
+ * `place` has the certain knowledge: a failed move off that may have moved memory is undone. If the
+ * undoing fails too, or if a return fails half-way, the attempt stays suspended. The agent repeats
+ * the move off until a move succeeds or control orders a resume.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
@@ -26,14 +26,17 @@ static void ask_control(struct attempt_life *life)
     life_report(life);
 }
 
-/* Suspended: others may use the room on its devices. */
-static void rest(struct attempt_life *life)
+/* Suspended: others may use the room on its devices. The attempt makes no progress, even if the
+ * location of its memory is unknown; the memory is then moved off again. */
+static void rest(struct attempt_life *life, const char *why)
 {
-    life->kept.place = PLACE_HOST;
+    bool is_certain = life->kept.place == PLACE_HOST;
+    life->sure_ms = is_certain ? INT64_MAX : life->view->now_ms + ATTEMPT_SURE_MS;
     life->kept.report.suspension = SUSPENSION_DONE;
     life->kept.report.evicted = false;
     life_save(life);
     life_leave(life, false);
+    life_say(life, why);
 }
 
 /* Resumed: back on its devices. */
@@ -60,8 +63,7 @@ static void stay(struct attempt_life *life, const char *why)
 static void give_up_returning(struct attempt_life *life, const char *why)
 {
     life->kept.wants_off = true;
-    rest(life);
-    life_say(life, why);
+    rest(life, why);
 }
 
 static void begin_leaving(struct attempt_life *life)
@@ -131,20 +133,6 @@ void suspension_evict(struct attempt_life *life, const char *why)
 
 /* ---- the end of a move ---- */
 
-/* Treats the attempt as suspended, because it makes no progress, although the location of its
- * memory is unknown. */
-static void rest_in_doubt(struct attempt_life *life, const char *why)
-{
-    rest(life);
-    life_say(life, why);
-    if (!life->kept.wants_off) {
-        proceed(life);
-        return;
-    }
-    life->sure_ms = life->view->now_ms + ATTEMPT_SURE_MS;
-    life_report(life);
-}
-
 /* Handles a failed move off, or the end of the move that undoes it. */
 static void end_failed_leaving(struct attempt_life *life, enum attempt_moved result,
                                const char *why)
@@ -153,7 +141,7 @@ static void end_failed_leaving(struct attempt_life *life, enum attempt_moved res
     bool nothing_moved = result == MOVED_FAILED || result == MOVED_REFUSED;
     bool is_on = undoes ? result == MOVED_DONE : life->kept.place == PLACE_DEVICE && nothing_moved;
     char said[WORKLOAD_TEXT_MAX];
-    if (!undoes && !is_on && life->kept.place != PLACE_HOST) {
+    if (!undoes && !is_on && life->is_there && life->kept.place != PLACE_HOST) {
         str_copy(life->undone, sizeof life->undone, why[0] ? why : "it could not be moved");
         life->kept.place = PLACE_UNKNOWN;
         move(life, false, true);
@@ -167,7 +155,12 @@ static void end_failed_leaving(struct attempt_life *life, enum attempt_moved res
     }
     if (life->kept.place != PLACE_HOST)
         life->kept.wants_off = true;
-    rest_in_doubt(life, said);
+    rest(life, said);
+    life->sure_ms = life->view->now_ms + ATTEMPT_SURE_MS;
+    if (life->kept.wants_off)
+        life_report(life);
+    else
+        proceed(life);
 }
 
 void suspension_moved(struct attempt_life *life, enum attempt_moved result, const char *text)
@@ -180,14 +173,16 @@ void suspension_moved(struct attempt_life *life, enum attempt_moved result, cons
         end_failed_leaving(life, result, text);
         return;
     }
+    if (result == MOVED_LOST)
+        life->kept.place = PLACE_UNKNOWN;
+    else if (leaves)
+        life->kept.place = PLACE_HOST;
     if (leaves)
-        rest(life);
+        rest(life, text);
     else if (result == MOVED_DONE)
         wake(life);
     else
         give_up_returning(life, text);
-    if (!leaves && result == MOVED_LOST)
-        life->sure_ms = life->view->now_ms + ATTEMPT_SURE_MS;
     life_say(life, text);
     if (result == MOVED_DONE && is_off(life) != life->kept.wants_off)
         proceed(life);
@@ -221,14 +216,17 @@ void suspension_tick(struct attempt_life *life)
 
 void suspension_continue(struct attempt_life *life)
 {
-    if (life->kept.place == PLACE_DEVICE)
-        life->kept.place = PLACE_UNKNOWN; /* the interrupted move may have moved anything */
-    if (!life->kept.wants_off)
+    bool is_off_for_sure = life->kept.place == PLACE_HOST && life->kept.wants_off &&
+                           life->kept.report.suspension != SUSPENSION_RETURNING;
+    if (!is_off_for_sure) { /* the interrupted move, or the next one, may move anything */
+        life->kept.place = PLACE_UNKNOWN;
+        life_save(life);
         life_come(life);
+    }
     move(life, life->kept.wants_off, true);
 }
 
 int64_t suspension_next_ms(const struct attempt_life *life)
 {
-    return life->patience_ms < life->sure_ms ? life->patience_ms : life->sure_ms;
+    return life_earlier(life->patience_ms, life->sure_ms);
 }

@@ -183,14 +183,6 @@ static void own_failure(struct cluster *c, struct workload *w, struct node *n, i
     workload_end(c, w, WORKLOAD_FAILED, a->failure);
 }
 
-/* Reaching the time limit is a failure of the workload itself, even if a neighbour caused a fault
- * then. */
-static enum attempt_verdict verdict_of(const struct attempt_report *report)
-{
-    bool is_late = report->failure == FAILURE_TIMEOUT && report->verdict != VERDICT_GUILTY;
-    return is_late ? VERDICT_OWN : report->verdict;
-}
-
 static void record_exit(struct cluster *c, struct workload *w, const struct attempt_report *report)
 {
     struct attempt *a = workload_status_attempt(&w->status);
@@ -202,7 +194,7 @@ static void record_exit(struct cluster *c, struct workload *w, const struct atte
         w->status.started_wall_ms = started_wall_ms;
     if (!a->ended_wall_ms)
         a->ended_wall_ms = c->now.wall_ms;
-    a->verdict = verdict_of(report);
+    a->verdict = report->verdict;
     if (a->verdict != VERDICT_OWN)
         a->failure = a->verdict == VERDICT_GUILTY ? FAILURE_FAULT : FAILURE_NONE;
     else if (w->needs.kind == WORKLOAD_SERVICE && !a->never_ran && !a->signal &&
@@ -258,7 +250,7 @@ static void attempt_exited(struct cluster *c, struct workload *w,
                 : w->misplaced ? "moved: much slower than predicted"
                 : w->stranded  ? "moved: the device to resume on is out of use"
                                : "requeued by a user");
-    } else if (verdict_of(report) != VERDICT_OWN) {
+    } else if (report->verdict != VERDICT_OWN) {
         device_ended(c, w, report);
     } else if (report->never_ran && a->failure == FAILURE_NONE) {
         requeue(c, w, "the node no longer knows the attempt");

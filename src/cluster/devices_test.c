@@ -157,25 +157,6 @@ static void queue_notes_between_steps_are_bounded(void **state)
     fixture_close(&f);
 }
 
-/* A restarted task would only reach its time limit again. */
-static void timeout_under_any_verdict_fails_task(void **state)
-{
-    struct fixture f;
-    (void)state;
-    fixture_open(&f);
-    uint64_t session = hello(&f, "a");
-    for (enum attempt_verdict verdict = VERDICT_OWN; verdict < VERDICT_GUILTY; verdict++) {
-        uint64_t id = submit_task(&f);
-        report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
-        fail_with(&f, session, id, 1, FAILURE_TIMEOUT, verdict);
-        const struct workload_status *status = find(&f, CLUSTER_STORE_STATUS)->status;
-        assert_int_equal(status->state, WORKLOAD_FAILED);
-        assert_int_equal(status->failure, FAILURE_TIMEOUT);
-        assert_false(status->suspect);
-    }
-    fixture_close(&f);
-}
-
 static void moved_task_restarts_without_counted_failure(void **state)
 {
     struct fixture f;
@@ -298,7 +279,6 @@ int main(void)
         cmocka_unit_test(queue_notes_between_steps_are_bounded),
         cmocka_unit_test(unhealthy_device_admits_only_services),
         cmocka_unit_test(moved_task_restarts_without_counted_failure),
-        cmocka_unit_test(timeout_under_any_verdict_fails_task),
         cmocka_unit_test(second_suspect_waits_until_first_cleared),
         cmocka_unit_test(third_fault_fails_task),
         cmocka_unit_test(cancel_overrides_moved_verdict),

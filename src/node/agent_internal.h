@@ -100,6 +100,7 @@ struct run {
     int device_count;         /* devices present on this node, as indexes in agent.info */
     int devices[WORKLOAD_DEVICES_MAX];
     bool is_adopted;   /* placed on its devices by an earlier agent */
+    struct attempt_stop stranded; /* reason NONE, unless a device was lost while no agent ran */
     bool is_unseen;    /* failure as a client of MPS, found by this agent at its start */
     bool is_not_alone; /* failure of another client of MPS on the same device */
     bool recorded;     /* record.json was read */
@@ -244,6 +245,9 @@ void run_look(struct run *r);
 bool run_failed_unseen(struct run *r);
 /* Sends SIGTERM to the supervisor, which then ends the attempt. */
 void run_signal(struct run *r);
+/* Kills the processes below the supervisor; `again`: also the supervisor, and the attempt's
+ * cgroup. */
+void run_force(struct run *r, bool again);
 void run_report(struct run *r);
 /* Returns the supervisor's pid, confirmed by the kernel; 0: unknown. */
 pid_t run_supervisor(struct run *r);

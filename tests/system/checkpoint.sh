@@ -37,7 +37,7 @@ stands_still() {
     stood=$(samples "$id")
     pause 0.3
     [ "$(samples "$id")" = "$stood" ] || fail "it runs: $(show "$id")"
-    jq -e '.place == "host"' "$state/node/records/$id.1" > /dev/null \
+    jq -e '.wants_off and .place != "device"' "$state/node/records/$id.1" > /dev/null \
         || fail "there is no record of it"
 }
 # driver STEP WORD: sets the driver's behaviour at this step; without a word, the normal one.

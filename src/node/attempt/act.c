@@ -10,17 +10,10 @@
 
 /* ---- events ---- */
 
-static bool has_failed(const struct run *r, const struct attempt_event *event)
-{
-    const struct attempt_exit *exit = event->kind == ATTEMPT_GONE ? &event->exit : &r->life.exit;
-    return exit->told       ? exit->report.failure != FAILURE_NONE
-           : exit->recorded ? !exit->other_boot
-                            : exit->granted_here;
-}
-
 static void look_around(struct run *r, const struct attempt_event *event, struct attempt_view *view)
 {
     bool ends = event->kind == ATTEMPT_GONE || r->life.gone;
+    const struct attempt_exit *exit = event->kind == ATTEMPT_GONE ? &event->exit : &r->life.exit;
     *view = (struct attempt_view){.now_ms = clock_boot_ms(),
                                   .now_wall_ms = clock_wall_ms(),
                                   .linked = r->agent->link.welcomed};
@@ -30,7 +23,7 @@ static void look_around(struct run *r, const struct attempt_event *event, struct
         view->refusal[0] = '\0';
     if (!ends)
         return;
-    monitor_judge(r, has_failed(r, event), view);
+    monitor_judge(r, attempt_exit_is_failure(exit), view);
     view->mps_is_well = protect_mps_is_well(r, r->life.doubt_ms ? r->life.doubt_ms : view->now_ms);
 }
 
@@ -51,9 +44,9 @@ static void end(struct run *r)
     suspend_end(r);
     protect_end(r);
     log_write(r->agent->log, LOG_INFO, "attempt ended",
-              "attempt=%s failure=%s exit_code=%d signal=%d verdict=%s", r->name,
+              "attempt=%s failure=%s exit_code=%d signal=%d stop=%s verdict=%s", r->name,
               failure_reason_name(report->failure), report->exit_code, report->signal,
-              attempt_verdict_name(report->verdict));
+              attempt_stop_reason_name(r->life.stop.reason), attempt_verdict_name(report->verdict));
     reader_wake(r->agent);
 }
 
@@ -91,6 +84,9 @@ static void carry_out(struct run *r, const struct attempt_action *action)
         break;
     case ATTEMPT_ACT_SIGNAL:
         run_signal(r);
+        break;
+    case ATTEMPT_ACT_FORCE:
+        run_force(r, action->again);
         break;
     case ATTEMPT_ACT_COME:
     case ATTEMPT_ACT_RUN:

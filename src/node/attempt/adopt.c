@@ -45,10 +45,10 @@ static const char *missing_device(const struct run *r)
 static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
 {
     const char *uuid = missing_device(r);
-    *ret = (struct attempt_stop){
-        .reason = STOP_REASON_LOST, .verdict = VERDICT_MOVED, .grace_ms = STRANDED_GRACE_MS};
     if (!uuid)
         return false;
+    *ret = (struct attempt_stop){
+        .reason = STOP_REASON_LOST, .verdict = VERDICT_MOVED, .grace_ms = STRANDED_GRACE_MS};
     (void)snprintf(ret->why, sizeof ret->why, "its device %s is not there any more", uuid);
     log_write(r->agent->log, LOG_WARN, "attempt device lost", "attempt=%s device=%s", r->name,
               uuid);
@@ -84,13 +84,9 @@ static bool is_alive(const struct run *r)
  * be found. */
 static void adopt_dead(struct run *r)
 {
-    struct attempt_stop stranded;
-    if (describe_stranded(r, &stranded) && r->life.kept.verdict == VERDICT_OWN) {
-        r->life.kept.verdict = stranded.verdict;
-        str_copy(r->life.kept.why, sizeof r->life.kept.why, stranded.why);
-    }
-    r->is_unseen =
-        r->life.traits.uses_mps && r->life.kept.verdict == VERDICT_OWN && run_failed_unseen(r);
+    bool is_stranded = describe_stranded(r, &r->stranded);
+    r->is_unseen = r->life.traits.uses_mps && !is_stranded && r->life.kept.verdict == VERDICT_OWN &&
+                   run_failed_unseen(r);
     if (!r->is_unseen) {
         run_look(r);
         return;
@@ -101,11 +97,10 @@ static void adopt_dead(struct run *r)
 
 static void adopt_living(struct run *r)
 {
-    struct attempt_stop stranded;
     protect_adopt(r);
     run_tell_kind(r, ATTEMPT_ADOPT);
-    if (describe_stranded(r, &stranded))
-        run_stop(r, &stranded);
+    if (describe_stranded(r, &r->stranded))
+        run_stop(r, &r->stranded);
     run_look(r);
 }
 

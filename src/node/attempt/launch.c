@@ -432,8 +432,9 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
                            enum failure_reason failure, enum attempt_verdict verdict,
                            const char *text)
 {
-    struct attempt_event event = {.kind = ATTEMPT_GONE,
-                                  .exit = {.granted_here = failure == FAILURE_START}};
+    struct attempt_event event = {
+        .kind = ATTEMPT_GONE,
+        .exit = {.granted_here = failure == FAILURE_START, .verdict = verdict}};
     char name[ATTEMPT_NAME_MAX];
     struct error e = {0};
     int fd;
@@ -447,8 +448,7 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
                   name, e.text);
         return;
     }
-    r->life.kept.verdict = verdict;
-    str_copy(r->life.kept.why, sizeof r->life.kept.why, verdict == VERDICT_OWN ? "" : text);
+    str_copy(event.exit.why, sizeof event.exit.why, text);
     str_copy(event.exit.text, sizeof event.exit.text, text);
     run_tell(r, &event);
 }

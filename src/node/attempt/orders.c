@@ -5,8 +5,6 @@
 #include "base/durable.h"
 #include "node/agent_internal.h"
 
-enum { GRACE_DEFAULT_MS = 10000 };
-
 /* Returns whether the order belongs to this session and is in sequence; other orders are stale. */
 static bool is_current(struct agent *a, const struct nodemsg *msg)
 {
@@ -60,9 +58,7 @@ static void obey_grant(struct agent *a, const struct grant *grant)
 static void obey_stop(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r = run_find(a, msg->workload, msg->attempt);
-    const struct attempt_stop stop = {.reason = STOP_REASON_CONTROL,
-                                      .grace_ms =
-                                          msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms};
+    const struct attempt_stop stop = {.reason = STOP_REASON_CONTROL, .grace_ms = msg->grace_ms};
     if (r)
         run_stop(r, &stop);
     else if (!report_finished(a, msg->workload, msg->attempt))

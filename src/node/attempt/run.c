@@ -234,6 +234,20 @@ void run_signal(struct run *r)
     (void)syscall(SYS_pidfd_send_signal, r->supervisor_fd, SIGTERM, NULL, 0);
 }
 
+void run_force(struct run *r, bool again)
+{
+    pid_t pid = run_supervisor(r);
+    bool is_known = pid > 0 && r->supervisor_fd >= 0 && is_confirmed(r, pid);
+    size_t count = is_known ? process_signal_descendants(pid, SIGKILL, NULL) : 0;
+    log_write(r->agent->log, LOG_WARN, "attempt outlived its deadline, SIGKILL sent",
+              "attempt=%s processes=%zu supervisor=%s", r->name, count, again ? "yes" : "no");
+    if (!again)
+        return;
+    cgroup_end(r->agent->cgroup_fd, r->name);
+    if (is_known)
+        (void)syscall(SYS_pidfd_send_signal, r->supervisor_fd, SIGKILL, NULL, 0);
+}
+
 static bool read_exit(const struct run *r, struct attempt_report *ret)
 {
     struct str text;
@@ -334,6 +348,8 @@ static void look_at_the_dead(struct run *r)
     exit->granted_here = r->granted;
     exit->unseen = r->is_unseen;
     exit->not_alone = r->is_not_alone;
+    exit->verdict = r->stranded.verdict;
+    str_copy(exit->why, sizeof exit->why, r->stranded.why);
     str_copy(exit->text, sizeof exit->text, r->start_text);
     tell_refusals(r, exit);
     run_tell(r, &event);

@@ -59,19 +59,13 @@ void monitor_note(struct agent *a, int device, const char *text)
         note(a->monitor, device, false, text);
 }
 
-/* Sets the verdict of a stop. A device that lacks memory for the attempt blames nobody: the attempt
- * is moved. */
 static void take_verdict(const struct monitor *m, int device, const struct run *r,
                          const struct device_action *action, struct attempt_stop *stop)
 {
     const char *why;
     stop->reason = STOP_REASON_DEVICE;
     stop->verdict = device_verdict(m->devices[device], r->workload, r->attempt, false, &why);
-    if (stop->verdict == VERDICT_OWN) {
-        stop->verdict = VERDICT_MOVED;
-        why = action->text;
-    }
-    str_copy(stop->why, sizeof stop->why, why);
+    str_copy(stop->why, sizeof stop->why, stop->verdict == VERDICT_OWN ? action->text : why);
 }
 
 static void tell_run(struct monitor *m, int device, const struct device_action *action)
@@ -88,8 +82,7 @@ static void tell_run(struct monitor *m, int device, const struct device_action *
     str_copy(event.text, sizeof event.text, action->text);
     if (event.kind == ATTEMPT_STOP || event.kind == ATTEMPT_ACQUIT)
         take_verdict(m, device, r, action, &event.stop);
-    /* The whole grace period is for an orderly end; GPU work is ended after it. */
-    event.stop.grace_ms = action->grace_ms + (action->grace_ms ? ATTEMPT_END_WORK_MS : 0);
+    event.stop.grace_ms = action->grace_ms;
     if (event.kind != ATTEMPT_CLEARED)
         log_write(m->agent->log, LOG_WARN, "device action taken",
                   "device=%s attempt=%s action=%s reason=\"%s\"",
