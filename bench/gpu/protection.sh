@@ -19,24 +19,33 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 
 # Prints lines "name|seconds expected|limit|what|command".
 parts() {
-    cat <<'LIST'
-calls|40|300|price of single calls, native and shimmed alternating, without and with MPS|measure_calls.py
-steps|230|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
+    cat <<LIST
+calls|40|300|price of single calls, native and shimmed alternating, without and with MPS|\
+measure_calls.py
+steps|230|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|\
+measure_steps.py
 step-inside|40|180|the shim's own part of such a step, by its own account|measure_step_inside.py
-step-parts|100|300|the step with less and less of what gpumux gives a task, down to MPS alone|measure_step_parts.py
-endings-signals|200|420|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
-endings-kills|230|420|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
-endings-torch|150|420|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch
-kills|80|240|a killed client of MPS and its neighbours, without a shim: the device files closed, and held|measure_kills.py
-fault|60|240|an illegal address: the service back, the device back, the guilty task found|measure_faults.py fault
+step-parts|100|300|the step with less and less of what gpumux gives a task, down to MPS alone|\
+measure_step_parts.py
+endings-signals|200|420|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, \
+neighbours under MPS|\
+measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
+endings-kills|230|420|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|\
+measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
+endings-torch|150|420|PyTorch ended 5 times each in all seven ways|\
+measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch
+kills|80|240|a killed client of MPS and its neighbours, without a shim: the device files closed, \
+and held|\
+measure_kills.py
+fault|60|240|an illegal address: the service back, the device back, the guilty task found|\
+measure_faults.py fault
 monitor|40|180|a crossed hard memory limit: until the task has stopped|measure_faults.py monitor
 rate|150|420|the rate loop without MPS at 20, 50 and 80 %|measure_rate.py
 alone|170|300|a service alone: natively and with the shim, without and with MPS|measure_alone.py
-frontier|360|420|a service at 150/s beside ResNet-50 training with MPS, windows of 100 to 1000 \
-us|\
+frontier|360|420|a service at 150/s beside ResNet-50 training with MPS, windows of 100 to 1000 us|\
 measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
-frontier-turns|360|420|a service at 150/s beside ResNet-50 training without MPS, windows of 100 \
-to 1000 us|\
+frontier-turns|360|420|a service at 150/s beside ResNet-50 training without MPS, windows of 100 to \
+1000 us|\
 measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
 frontier-50|400|420|a service at 50/s beside ResNet-50 training with MPS|\
 measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0

@@ -129,7 +129,7 @@ static void kept_devices_refuse_lower_priority(void **state)
     assert_int_equal(cluster_explain(c.f.cluster, c.small[SMALL - 1], &explanation), 0);
     assert_string_equal(explanation.text,
                         "0 of 2 devices fit: 1 has too little memory (0.0 GiB "
-                        "requested, at most 0.0 left by others' quotas), 1 kept for "
+                        "requested, quotas leave at most 0.0), 1 kept for "
                         "workload 41, which waits for room");
     uint64_t behind = submit_with(&c.f, 1, 10, 899, WORKLOAD_TASK);
     assert_true(is_queued(&c, behind));

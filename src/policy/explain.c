@@ -173,7 +173,7 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         say(s, "%zu on nodes without the labels", count);
         break;
     case POLICY_NO_MEMORY:
-        say(s, "%zu %s too little memory (%.1f GiB requested, at most %.1f left by others' quotas)",
+        say(s, "%zu %s too little memory (%.1f GiB requested, quotas leave at most %.1f)",
             count, have, gib(needs->quota_bytes), gib(survey->left_max_bytes));
         break;
     case POLICY_NO_SHARE:

@@ -328,14 +328,14 @@ static void explanation_counts_devices_by_obstacle(void **state)
     needs->share_min_percent = 20;
     assert_string_equal(
         explain(&w, "firstfit", text),
-        "0 of 4 devices fit: 2 have too little memory (20.0 GiB requested, at "
-        "most 8.0 left by others' quotas), 1 has too little free share (20% requested, at most 10% "
+        "0 of 4 devices fit: 2 have too little memory (20.0 GiB requested, quotas leave at "
+        "most 8.0), 1 has too little free share (20% requested, at most 10% "
         "free), 1 in use (at most 4 neighbours)");
     assert_false(is_never(&w));
     w.devices[1].neighbours = w.devices[3].neighbours = 1;
     assert_string_equal(explain(&w, "exclusive", text),
-                        "0 of 4 devices fit: 1 has too little memory (20.0 GiB requested, at "
-                        "most 8.0 left by others' quotas), 3 in use");
+                        "0 of 4 devices fit: 1 has too little memory (20.0 GiB requested, quotas "
+                        "leave at most 8.0), 3 in use");
     needs->quota_bytes = 0;
     needs->share_min_percent = 0;
     for (size_t i = 0; i < 4; i++)

@@ -73,6 +73,7 @@ up
 [ "$(metric measurements_total)" = "$count" ] \
     || fail "$count measurements before, $(metric measurements_total) after"
 [ "$(metric programs)" = 3 ] || fail "$(metric programs) programs are known"
-grep -q 'refused.* file=learnt/model' "$log" || fail "a model of nonsense was not refused"
+grep -q 'learning file discarded file=learnt/model' "$log" \
+    || fail "a model of nonsense was not refused"
 goes_well fifth || fail "it is not beside the better neighbour: $("$gpumux" explain "$task")"
 wait_until "it still knows" knows "$task"
