@@ -20,7 +20,9 @@ build: setup ## build the release: build/release
 demo: build ## build, then run gpumux on emulated GPUs, in three minutes
 	@scripts/demo
 
-test: setup ## build and run every test: release, then again under ASan+UBSan and TSan
+test: ## build and run every test: release, then again under ASan+UBSan and TSan
+	@scripts/setup build test
+	@scripts/headers
 	@scripts/test
 
 clang: ## build everything with clang, too: build/clang
@@ -28,6 +30,7 @@ clang: ## build everything with clang, too: build/clang
 	@scripts/build clang
 
 soak: setup ## the tests three times beside a load and three times quiet, then what CI leaves out
+	@scripts/setup test
 	@scripts/soak
 
 fuzz: ## run every fuzzer for FUZZ_SECONDS (60), and prove that a planted bug is found

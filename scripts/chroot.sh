@@ -35,7 +35,10 @@ make_chroot() {
     [ ${#sources[@]} -gt 0 ] || die "this machine has no apt source for $chroot_suite"
     mmdebstrap --quiet --variant=minbase --include="$packages" --aptopt="$top/host.conf" \
         $chroot_suite "$root" "${sources[@]}"
-    for file in /etc/resolv.conf /etc/hosts; do [ ! -e $file ] || cp -L $file "$root$file"; done
+    # This machine may trust certificates of its own.
+    for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
+        [ ! -e $file ] || [ ! -d "$root${file%/*}" ] || cp -L $file "$root$file"
+    done
 }
 
 # in_namespaces COMMAND...: runs the command with its own mounts and processes, which end with it.

@@ -49,8 +49,9 @@ for runtime in libasan.so libtsan.so; do
     ! setarch --addr-no-randomize true 2> /dev/null || run=(setarch --addr-no-randomize)
     for command in lookups quota threads forks; do
         checks=$((checks + 1))
-        # Leaks are the program's own affair; it is not instrumented.
-        said=$(ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=report_bugs=0:die_after_fork=0 GPUMUX_QUOTA_BYTES=$((664 << 20)) \
+        # The program is not instrumented, so its leaks do not matter.
+        said=$(ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=report_bugs=0:die_after_fork=0 \
+            GPUMUX_QUOTA_BYTES=$((664 << 20)) \
             timeout 100 "${run[@]}" env LD_PRELOAD="$path $shim" "$host" $command 2>&1) && continue
         failures=$((failures + 1))
         printf '%s before the shim, %s: status %s\n%s\n' $runtime $command $? "$said"

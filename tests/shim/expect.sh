@@ -1,8 +1,8 @@
-# What the shim's scripts check with. Needs $dir, a folder for what commands say; counts checks and
+# Checks for the shim's scripts. Needs $dir, a folder for the output of commands; counts checks and
 # failures.
 failures=0 checks=0
-# expect WHAT STATUS COMMAND...: the command ends so and says nothing on standard error; what it
-# prints is kept in $dir/output.
+# expect WHAT STATUS COMMAND...: the command ends with STATUS and prints nothing on standard error.
+# Its output goes to $dir/output.
 expect() {
     local what=$1 wanted=$2 status=0
     shift 2

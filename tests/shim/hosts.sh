@@ -20,10 +20,13 @@ preload="$runtime${runtime:+ }$shim"
 . "$(dirname "$0")/expect.sh"
 shimmed=(env LD_PRELOAD="$preload")
 
-# An agent that has been there and stays away is waited for, 15 s, meanwhile; then there is no device, whatever the environment
-# says: others of the attempt may have what it would take for itself.
-/usr/bin/python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' "$dir/away"
-"${shimmed[@]}" GPUMUX_REGISTER="$dir/away" GPUMUX_QUOTA_BYTES=$quota "$host" refusal > "$dir/away.log" 2>&1 &
+# The shim waits 15 s for an agent that was there and is gone. Then the process gets no device,
+# whatever the environment says, because other processes may use the quota already. This check runs
+# in the background.
+/usr/bin/python3 -c 'import socket, sys
+socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' "$dir/away"
+"${shimmed[@]}" GPUMUX_REGISTER="$dir/away" GPUMUX_QUOTA_BYTES=$quota "$host" refusal \
+    > "$dir/away.log" 2>&1 &
 away=$!
 
 expect lookups 0 "${shimmed[@]}" "$host" lookups
@@ -38,32 +41,38 @@ expect signals 0 "${shimmed[@]}" "$host" signals
 expect unloading 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" unloading
 expect disabled 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$quota "$host" disabled
 expect "bound at start" 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$quota "$host" quota
-expect "a quota that is no number is none" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=64m "$host" lookups
+expect "a quota that is no number is none" 0 \
+    "${shimmed[@]}" GPUMUX_QUOTA_BYTES=64m "$host" lookups
 expect "refusal" 0 "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" "$host" refusal
 expect "the environment's limits when no agent answers" 0 \
     "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" GPUMUX_QUOTA_BYTES=$quota "$host" quota
 
 expect "NVML alone" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" nvml
 gib=$(((600 + 1024) << 20))
-expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_EMU_DEVICES=2xH200:24g GPUMUX_QUOTA_BYTES=$gib \
-    "$memory_calls" "$dir/made"
+expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_EMU_DEVICES=2xH200:24g \
+    GPUMUX_QUOTA_BYTES=$gib "$memory_calls" "$dir/made"
 expect "every call that takes memory, without a shim" 1 "$memory_calls"
 expect "every other call" 0 "${shimmed[@]}" GPUMUX_WINDOW_US=1000 "$work_calls" "$ptx" "$dir/made"
 expect "every other call, without a shim" 0 "$work_calls" "$ptx"
 
-# What the emulated driver lacks, with one that has it: free and charged, found and linked; and with a shim that does nothing.
+# Calls that the emulated driver lacks, with a driver that has them: free and charged, found and
+# linked; and with a disabled shim.
 with_rare=(LD_LIBRARY_PATH="$rare_driver" GPUMUX_QUOTA_BYTES=$(((2 * 600 + 300) << 20)))
 expect "rare calls" 0 "${shimmed[@]}" "${with_rare[@]}" "$rare" limited found "$dir/made"
-expect "rare calls, charged" 0 "${shimmed[@]}" "${with_rare[@]}" GPUMUX_WINDOW_US=1000 "$rare" limited found
+expect "rare calls, charged" 0 \
+    "${shimmed[@]}" "${with_rare[@]}" GPUMUX_WINDOW_US=1000 "$rare" limited found
 expect "rare calls, linked" 0 "${shimmed[@]}" "${with_rare[@]}" "$rare" limited linked
-expect "rare calls, disabled" 0 "${shimmed[@]}" "${with_rare[@]}" GPUMUX_DISABLE=1 "$rare" free found
-expect "rare calls, linked and disabled" 0 "${shimmed[@]}" "${with_rare[@]}" GPUMUX_DISABLE=1 "$rare" free linked
-expect "rare calls, without a device" 0 \
-    "${shimmed[@]}" LD_LIBRARY_PATH="$rare_driver" GPUMUX_REGISTER="$dir/nobody" "$rare" refused found
+expect "rare calls, disabled" 0 \
+    "${shimmed[@]}" "${with_rare[@]}" GPUMUX_DISABLE=1 "$rare" free found
+expect "rare calls, linked and disabled" 0 \
+    "${shimmed[@]}" "${with_rare[@]}" GPUMUX_DISABLE=1 "$rare" free linked
+expect "rare calls, without a device" 0 "${shimmed[@]}" LD_LIBRARY_PATH="$rare_driver" \
+    GPUMUX_REGISTER="$dir/nobody" "$rare" refused found
 expect "rare calls, without a shim" 0 env "${with_rare[@]}" "$rare" free found
 expect "limits on rare calls, without a shim" 1 env "${with_rare[@]}" "$rare" limited found
 
-# These three have made every call that has a hook with success. What is only handed on was, too, or the emulated driver lacks it.
+# The three programs have made every call that has a hook with success. They have also made every
+# call that the shim only passes on, except the calls that the emulated driver lacks.
 checks=$((checks + 1))
 # listed MACROS KINDS: the calls of the table that are of these kinds, and their variants.
 listed() {
@@ -73,7 +82,8 @@ listed() {
 }
 listed LACK '[a-z]+' > "$dir/lacking"
 sed -n 's/ granted$//p' "$dir/made" | sort -u > "$dir/granted"
-sed -n 's/ lacked$//p' "$dir/made" | sort | comm -12 - "$dir/lacking" | sort -u - "$dir/granted" > "$dir/exercised"
+sed -n 's/ lacked$//p' "$dir/made" | sort | comm -12 - "$dir/lacking" \
+    | sort -u - "$dir/granted" > "$dir/exercised"
 {
     listed 'CALL|LACK' 'hook|copy|wait' | comm -23 - "$dir/granted"
     listed 'CALL|LACK' pass | comm -23 - "$dir/exercised"
@@ -84,28 +94,33 @@ if [ -s "$dir/missing" ] || [ "$(listed 'CALL|LACK' 'hook|copy|wait' | wc -l)" -
     failures=$((failures + 1))
 fi
 
-# In constructors and destructors, of libraries before and behind it.
+# In constructors and destructors of libraries before and behind the shim.
+with_quota=(env GPUMUX_QUOTA_BYTES=$quota)
 for order in "$shim $early" "$early $shim"; do
-    expect "constructors, $order" 0 env LD_PRELOAD="$runtime${runtime:+ }$order" GPUMUX_QUOTA_BYTES=$quota /bin/true
-    [ ! -s "$dir/output" ] || { echo "constructors: $(cat "$dir/output")"; failures=$((failures + 1)); }
+    order=$runtime${runtime:+ }$order
+    expect "constructors, $order" 0 "${with_quota[@]}" LD_PRELOAD="$order" /bin/true
+    [ ! -s "$dir/output" ] \
+        || { echo "constructors: $(cat "$dir/output")"; failures=$((failures + 1)); }
     expect "constructors, $order, bound at start" 0 \
-        env LD_BIND_NOW=1 LD_PRELOAD="$runtime${runtime:+ }$order" GPUMUX_QUOTA_BYTES=$quota /bin/true
+        "${with_quota[@]}" LD_BIND_NOW=1 LD_PRELOAD="$order" /bin/true
 done
-expect "constructors without a shim" 1 env LD_PRELOAD="$runtime${runtime:+ }$early" GPUMUX_QUOTA_BYTES=$quota /bin/true
+expect "constructors without a shim" 1 \
+    "${with_quota[@]}" LD_PRELOAD="$runtime${runtime:+ }$early" /bin/true
 
-# Every call answers as the driver does.
+# Every call returns the result of the driver.
 expect "results without a shim" 0 "$host" results
 mv "$dir/output" "$dir/plain"
 expect "results" 0 "${shimmed[@]}" "$host" results
 checks=$((checks + 1))
-if ! diff "$dir/plain" "$dir/output" > "$dir/difference" || [ "$(wc -l < "$dir/plain")" -lt 100 ]; then
-    echo "answers differ:"
+if ! diff "$dir/plain" "$dir/output" > "$dir/difference" \
+    || [ "$(wc -l < "$dir/plain")" -lt 100 ]; then
+    echo "results differ:"
     cat "$dir/difference"
     failures=$((failures + 1))
 fi
 
-# Linked with libcuda: within the quota, beyond it, and a name that nobody has.
-# says WHAT TEXT: the last command printed it.
+# Linked with libcuda: within the quota, beyond it, and a name that no library exports.
+# says WHAT TEXT: the last command printed TEXT.
 says() {
     [ "$(cat "$dir/output")" = "$2" ] && return
     echo "$1: \"$(cat "$dir/output")\", wanted \"$2\""
@@ -120,30 +135,37 @@ says "linked, bound at start" "0 2 0"
 expect linked 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$quota "$linked"
 says "linked, disabled" "0 0 0"
 
-# A green context ends alone, or with the primary one that it made: what lives on is waited for at the exit, twice.
-with_green=("${shimmed[@]}" LD_LIBRARY_PATH="$green_driver" GPUMUX_QUOTA_BYTES=$(((600 + 500) << 20)))
+# A green context ends alone, or with the primary context that it made. At its exit the shim waits
+# twice for the contexts that are left.
+with_green=("${shimmed[@]}" LD_LIBRARY_PATH="$green_driver"
+    GPUMUX_QUOTA_BYTES=$(((600 + 500) << 20)))
 expect "a green context beside the primary one" 0 "${with_green[@]}" "$green" beside
 says "a green context beside the primary one" $'primary is waited for\nprimary is waited for'
 expect "a primary context behind a green one" 0 "${with_green[@]}" "$green" behind
 says "a primary context behind a green one" ""
-expect "contexts of threads that all find none" 0 "${with_green[@]}" GREEN_LOOKERS=4 "$green" together
-# The same where launches are charged. What a stream's context is, if that is known, is waited for, and what was current.
+expect "contexts of threads that all find none" 0 \
+    "${with_green[@]}" GREEN_LOOKERS=4 "$green" together
+# The same where launches are charged. The shim waits for the context of a stream, if that is known,
+# and for the context that was current.
 with_green+=(GPUMUX_WINDOW_US=20000)
 expect "a green context, charged" 0 "${with_green[@]}" "$green" beside
 says "a green context, charged" $'primary is waited for\nprimary is waited for'
 expect "streams of other contexts" 0 "${with_green[@]}" "$green" streams
-says "streams of other contexts" $'primary is waited for\ngreen is waited for\nprimary is waited for\ngreen is waited for'
+waits=$'primary is waited for\ngreen is waited for'
+says "streams of other contexts" "$waits"$'\n'"$waits"
 
-# It says a line only when it is asked to, and nowhere but on standard error.
+# The shim prints a line only with GPUMUX_SHIM_DEBUG, and only on standard error.
 checks=$((checks + 1))
 said=$(env LD_PRELOAD="$preload" GPUMUX_SHIM_DEBUG=1 "$linked" 2>&1 > "$dir/output")
-[ "$said" = "gpumux: limits from the environment, no agent" ] && [ "$(cat "$dir/output")" = "0 0 0" ] || {
+[ "$said" = "gpumux: limits from the environment, no agent" ] \
+    && [ "$(cat "$dir/output")" = "0 0 0" ] || {
     echo "with GPUMUX_SHIM_DEBUG it said: $said, and on standard output: $(cat "$dir/output")"
     failures=$((failures + 1))
 }
 
 checks=$((checks + 1))
-wait "$away" || { echo "an agent that stays away: $(cat "$dir/away.log")"; failures=$((failures + 1)); }
+wait "$away" \
+    || { echo "an agent that stays away: $(cat "$dir/away.log")"; failures=$((failures + 1)); }
 
 echo "$checks checks, $failures failed"
 [ "$failures" = 0 ]

@@ -23,8 +23,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# with_agent OPTIONS... -- COMMAND...: runs it beside a new agent. What it prints is in $dir/output,
-# what the agent knows of processes in the end in $dir/known.
+# with_agent OPTIONS... -- COMMAND...: runs the command beside a new agent. Its output goes to
+# $dir/output, the agent's final list of processes to $dir/known.
 with_agent() {
     local options=() status=0
     while [ "$1" != -- ]; do options+=("$1"); shift; done
@@ -95,25 +95,28 @@ done
     || fail "$(sum copied_on_device_bytes) bytes in $(number \
     copies_on_device) copies on the device were counted"
 
-# And so is what is done by calls that the emulated driver lacks, held and free alike.
+# The shim also counts calls that the emulated driver lacks, with a window and without.
 for limits in "--window-us 0" "--window-us 1000"; do
     with_agent $limits --quota-bytes $(((2 * 600 + 300) << 20)) -- \
         env LD_LIBRARY_PATH="$rare_driver" "$rare" limited found
-    for name in launches_kernel copies_other copied_other_bytes allocations out_of_memory frees_unknown \
-        allocations_uncounted sms_peak; do
-        [ "$(sum $name)" = "$(number $name)" ] || fail "rare calls: $name is $(sum $name), not $(number $name)"
+    for name in launches_kernel copies_other copied_other_bytes allocations out_of_memory \
+        frees_unknown allocations_uncounted sms_peak; do
+        [ "$(sum $name)" = "$(number $name)" ] \
+            || fail "rare calls: $name is $(sum $name), not $(number $name)"
     done
 done
 
-# Who never uses the device has no thread, no descriptor and no socket of the shim's, and nobody knows of it.
+# In a process that never uses the device the shim has no thread, no descriptor and no socket, and
+# the process does not register.
 with_agent -- "$storm" idle "$ptx"
 [ "$(processes)" = 0 ] || fail "a process without CUDA registered"
 "$storm" idle "$ptx" > "$dir/plain"
 diff "$dir/plain" "$dir/output" || fail "with the shim it has more"
 grep -q thread "$dir/plain" || fail "no threads were seen"
 
-# It starts as fast as without, by a quarter at most: a loader with one more library takes a tenth longer. With and
-# without in turn; the fastest batch of each counts, which other work on the machine did not slow down.
+# Starting a process takes at most a quarter longer with the shim; one more library alone costs the
+# loader a tenth. Starts with and without alternate, and the fastest batch of each counts, because
+# other work on the machine did not slow that batch down.
 elapsed_us() {
     local from=${EPOCHREALTIME/./} i
     for ((i = 0; i < 20; i++)); do LD_PRELOAD="$1" /bin/true; done
@@ -126,7 +129,8 @@ for ((round = 0; round < 6 || (round < 100 && 4 * shimmed_us > 5 * plain_us); ro
     plain_us=$(fastest $plain_us "$(elapsed_us "$runtime")")
     shimmed_us=$(fastest $shimmed_us "$(elapsed_us "$preload")")
 done
-[ $((4 * shimmed_us)) -le $((5 * plain_us)) ] || fail "20 starts take $shimmed_us us, without the shim $plain_us us"
+[ $((4 * shimmed_us)) -le $((5 * plain_us)) ] \
+    || fail "20 starts take $shimmed_us us, without the shim $plain_us us"
 
 echo "$checks checks, $failures failed"
 [ "$failures" = 0 ]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What libgpumux-cuda.so exports and needs: nothing that could keep a process from starting.
+# Checks the exports and needs of libgpumux-cuda.so: nothing can keep a process from starting.
 set -u
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 objects=$GPUMUX_BUILD/src/shim/CMakeFiles/shim.dir

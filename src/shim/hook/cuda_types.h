@@ -1,8 +1,8 @@
 /*
- * The types of the CUDA driver API that api/cuda_calls.def uses, in CUDA's own words: the same list
- * can be checked against cuda.h where that header exists, and compiles where it does not. A struct
- * has only the fields that the shim reads; cuda_types.def lists their offsets, and a test checks
- * both this header and cuda.h against that list.
+ * The types of the CUDA driver API that api/cuda_calls.def uses, under CUDA's own names. The list
+ * of calls therefore compiles without cuda.h, and tests/shim/types.sh checks the list against
+ * cuda.h. A struct contains only the fields that the shim reads; cuda_types.def lists their
+ * offsets, and a test checks this header and cuda.h against these offsets.
  */
 #pragma once
 #include <stddef.h>
@@ -175,7 +175,7 @@ typedef struct {
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* has contexts in the reserved fields */
+typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* contexts in the reserved fields */
 
 typedef struct {
     CUmemcpy3DOperandType type;
@@ -246,6 +246,6 @@ enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEF
 
 enum { CU_MEMCPY_OPERAND_TYPE_POINTER = 1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 2 };
 
-/* Handles of default streams, which are no pointers. */
+/* Handles of default streams; these handles are not pointers. */
 #define STREAM_LEGACY     ((CUstream)1)
 #define STREAM_PER_THREAD ((CUstream)2)
