@@ -33,8 +33,9 @@ def measure_model(part, agent, model):
     spent = {key: answer["ticks"][key] - before[key] for key in before}
     tick_ns = spent["now_s"] * 1e9 / spent["now_ticks"]
     own_ms = (spent["ticks"] * tick_ns / 1e6 - waited_ms) / (STEPS + 1)
-    part.point(model=model, inside=spent, step_ms=round(answer["ms"], 3), waited_ms=round(waited_ms, 3),
-               launch_ns=round((spent["ticks"] * tick_ns - waited_ms * 1e6) / max(1, spent["launches"])))
+    launch_ns = (spent["ticks"] * tick_ns - waited_ms * 1e6) / max(1, spent["launches"])
+    part.point(model=model, inside=spent, step_ms=round(answer["ms"], 3),
+               waited_ms=round(waited_ms, 3), launch_ns=round(launch_ns))
     part.bar(f"{model} training step, alone, the shim's own part by its account", "for information",
              f"{own_ms:.3f} ms of {answer['ms']:.2f} ms, {own_ms / answer['ms']:.2%}", None)
     talker.close()

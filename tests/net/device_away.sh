@@ -1,6 +1,6 @@
 #!/bin/bash
-# What becomes of a device while its node is cut off is told when the node is back, also if it is
-# over then.
+# A node that was cut off reports the changes of its device when it is back, also changes that are
+# over by then.
 . "$(dirname "$0")/lib.sh"
 network n1
 start_control

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A network that is back before the lease ends: the node has made new connections meanwhile, and
-# nothing has happened to its task. What it did meanwhile is told.
+# The network is back before the lease expires: the node has made new connections meanwhile, and its
+# task has not been touched. Control hears of the task's progress.
 . "$(dirname "$0")/lib.sh"
 network n1 n2
 start_control --set lease=16s

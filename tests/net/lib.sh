@@ -1,4 +1,4 @@
-# What the tests of a real network share: control and nodes in namespaces of their own, on cables
+# Functions for tests of a real network: control and nodes in namespaces of their own, on cables
 # that can be cut (switch.c). Needs root; a test is skipped without. A test sources it first:
 #
 #     . "$(dirname "$0")/lib.sh"

@@ -21,7 +21,7 @@ value() { sed -nE "s/.*\\b$1=([^ ]*).*/\\1/p" "$work/out"; }
 
 [ "$(value submits)" -ge 20 ] || fail "too few submits"
 [ "$(value beats)" -ge 50 ] || fail "too few beats were answered"
-# What control shows is what the nodes had: what runs all the time runs, the rest has ended well.
+# Control shows the workloads as the nodes had them: 300 still run, the others have succeeded.
 [ "$(api GET /metrics | sed -n 's/^gpumux_workloads{state="running"} //p')" = 300 ] \
     || fail "not 300 run"
 [ "$(api GET /metrics | sed -n 's/^gpumux_workloads_finished //p')" = "$(value submits)" ] ||

@@ -55,8 +55,8 @@ wait_until "it waits for the service" mode_is "$first" time
 limit_is "$first" share_percent 100 || fail "$(show "$first")"
 limit_is "$first" rate_permille 0 || fail "held by its rate: $(show "$first")"
 "$gpumux" describe "$first" > "$work/out"
-grep -q ' share 100%: it may use all of them' "$work/out" || fail "$(cat "$work/out")"
-grep -q ' gate 20 ms: a service is on its device' "$work/out" || fail "$(cat "$work/out")"
+grep -q ' share 100%: all SMs allowed' "$work/out" || fail "$(cat "$work/out")"
+grep -q ' gate 20 ms: a service shares the device' "$work/out" || fail "$(cat "$work/out")"
 api GET /metrics > "$work/out"
 grep -q "^gpumux_workload_limit{.*workload=\"$first\",limit=\"share_percent\",.*} 100\$" \
     "$work/out" || fail "$(grep workload_limit "$work/out")"

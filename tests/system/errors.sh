@@ -292,8 +292,12 @@ is_watched() {
 }
 looks() { grep -c "Cmd:get_server_status" "$(pipe 0)/control.log" || true; }
 now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
-# noticed_ms LINES: when the agent first said, after so many lines of its log, that MPS is not well.
-noticed_ms() { date -d "$(tail -n "+$(($1 + 1))" "$log" | grep -m 1 -E ' mps state changed device=.* state=(silent|broken) ' | cut -d ' ' -f 1)" +%s%3N; }
+# noticed_ms LINES: prints the time of the first line of the log, after LINES lines, by which MPS is
+# not well.
+noticed_ms() {
+    local change=' mps state changed device=.* state=(silent|broken) '
+    date -d "$(tail -n "+$(($1 + 1))" "$log" | grep -m 1 -E "$change" | cut -d ' ' -f 1)" +%s%3N
+}
 # lose_mps WHAT: and what follows. Leaves in noticed_after_ms how soon it was noticed.
 lose_mps() {
     local before begun_ms lines

@@ -24,7 +24,7 @@ END
 "$gpumux" run -d 2 --quota 1g -- env | grep CUDA_MPS && fail "MPS over several devices"
 wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
 wait_until "its share is read back in its process" eval \
-    '"$gpumux" describe "$first" | grep -q "kept by MPS: 38 SMs"'
+    '"$gpumux" describe "$first" | grep -q "enforced by MPS: 38 SMs"'
 
 echo "-- after a crash of the agent the next adopts the daemon, and limits the size of its log"
 crash

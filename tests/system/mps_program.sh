@@ -14,8 +14,10 @@ control_first() {
 }
 
 echo "-- its program cannot be run for a while: nobody is lost for that"
-# mps_is_said STATE TEXT [TIMES]: in the log.
-mps_is_said() { [ "$(grep -c "mps state changed device=.* state=$1 reason=\"$2" "$log")" -ge "${3:-1}" ]; }
+# mps_is_said STATE TEXT [TIMES]: the log has the change of state.
+mps_is_said() {
+    [ "$(grep -c "mps state changed device=.* state=$1 reason=\"$2" "$log")" -ge "${3:-1}" ]
+}
 ln -s "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" "$control"
 up --set mps_control="$control"
 client_runs
@@ -89,7 +91,8 @@ stop
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
 # its_node_says ID: the node has reported the limits, which control does not know before.
 its_node_says() {
-    local text; text=$(field "$1" enforcement) && [[ $text != *"are enforced once it runs" ]]
+    local text
+    text=$(field "$1" enforcement) && [[ $text != *"are enforced once the workload runs" ]]
 }
 in_turns() {
     [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]

@@ -20,7 +20,7 @@ for policy in gpumux iadeep kernelest; do
     grep -q 'runs here' "$work/explained" || fail "where does it run? $(cat "$work/explained")"
     # the service has one of the two devices to itself, and the large task needs both
     if [ "$policy" = kernelest ]; then
-        wait_until "explain says why it waits" says "$both" 'would want more SMs than it has'
+        wait_until "explain says why" says "$both" 'would need more SMs than the device has'
         "$gpumux" cancel "$service" --grace 0s > /dev/null
     fi
     "$gpumux" wait "$both" "${ids[@]}" --timeout 60s > "$work/waited" \

@@ -164,7 +164,7 @@ up --set protection=false
 unheld=$(submit "$(gpus '{"quota": "1g"}' --memory 1g --steps 100000)")
 waiting=$(submit "$(gpus "{\"quota\": \"1g\", \"after\": [\"$unheld\"]}" --memory 1g --steps 3)")
 wait_until "it says so" eval '[[ $(enforcement "$unheld") == *"not enforced: protection is off"* ]]'
-[[ $(enforcement "$waiting") == *"once it runs"* ]] \
+[[ $(enforcement "$waiting") == *"once the workload runs"* ]] \
     || fail "$(enforcement "$waiting")"
 cancel "$waiting"
 cancel "$unheld"

@@ -54,7 +54,7 @@ watchers() {
 wait_until "both follow" watchers
 stop
 
-follow_page 'what is wrong with the one in place'
+follow_page 'what is wrong with the current database'
 [ "$(stat -c %a "$state/gpumux.db")" = 600 ] || fail "others may read the state"
 start --without-devices
 has "$before" state succeeded || fail "what had ended before the copy is not known"

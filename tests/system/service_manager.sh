@@ -63,7 +63,7 @@ confine gpumux-node
     beat=100ms \
     > "$node_log" 2>&1 &
 hears READY=1
-hears 'STATUS=looking for control'
+hears 'STATUS=connecting to control'
 deafen
 export NOTIFY_SOCKET=$work/notify2
 confine gpumux-control
@@ -85,5 +85,6 @@ run_as=()
 state=$work/s2
 export GPUMUX_SOCKET=$state/api.sock
 start --without-devices
-grep -q 'service manager connection failed' "$log" || fail "the log does not tell of the missing manager"
+grep -q 'service manager connection failed' "$log" \
+    || fail "the log does not mention the missing manager"
 stop

@@ -20,7 +20,7 @@ echo "-- ready by command"
 id=$(submit "{\"kind\": \"service\", \"command\": [\"sleep\", \"1000\"],
     \"ready\": {\"command\": [\"test\", \"-e\", \"$work/ready\"]}}")
 wait_field "$id" state starting
-[ "$(field "$id" text)" = "waits until its ready.command succeeds" ] \
+[ "$(field "$id" text)" = "waits until ready.command succeeds" ] \
     || fail "no note: $(show "$id")"
 touch "$work/ready"
 wait_field "$id" state running
@@ -42,7 +42,8 @@ port=$((20000 + $$ % 20000))
 id=$(submit "{\"kind\": \"service\", \"command\": [\"perl\", \"$work/listen.pl\",
     \"$port\", \"$work/open\"], \"ready\": {\"port\": $port}}")
 wait_field "$id" state starting
-"$gpumux" ps | grep -qE "^ *$id .*starting.* waits until port $port of its node takes connections" \
+note="waits until port $port on the node accepts connections"
+"$gpumux" ps | grep -qE "^ *$id .*starting.* $note" \
     || fail "no note: $("$gpumux" ps)"
 touch "$work/open"
 wait_field "$id" state running

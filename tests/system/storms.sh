@@ -99,18 +99,19 @@ shown=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"share\": 30, \"command\": 
     "$burn" --step-ms 5 --memory 64m --steps 1000000)}")
 wait_until "it launches" eval '[ "$(usage "$shown" protection.counters.launches_kernel)" -ge 100 ]'
 "$gpumux" describe "$shown" > "$work/out"
-for line in 'Limits +quota 1 GiB: as it asked for' \
-    'share 30%: as it was granted, kept by the rate of its launches' \
-    'window 20 ms: so that its end harms nobody' 'gate none: no service' 'rate 30.0%: its share' \
-    'lease .*: until control' \
-    'Holds +64 MiB by its own account' 'Memory +(1 allocation|[0-9]+ allocations), at most 64 MiB' \
+for line in 'Limits +quota 1 GiB: the submitted quota' \
+    'share 30%: the granted share, enforced by the launch rate' \
+    'window 20 ms: so that neighbours survive a kill' 'gate none: no service' \
+    'rate 30.0%: the share' 'lease .*: until the lease' \
+    'Allocated +64 MiB \(peak' \
+    'Memory +(1 allocation|[0-9]+ allocations), at most 64 MiB' \
     'Launches +[0-9]+ kernels of .* on average' \
-    'GPU time +' 'Held +.* for its rate' 'Rate +off by'; do
+    'GPU time +' 'Delayed +.* to keep the rate' 'Rate +average deviation'; do
     grep -qE "$line" "$work/out" || fail "'$line' is not in: $(cat "$work/out")"
 done
 api GET /metrics > "$work/metrics"
 for sample in \
-    'gpumux_workload_limit\{.*limit="window_us",reason="so that its end harms nobody"\} 20000' \
+    'gpumux_workload_limit\{.*limit="window_us",reason="so that neighbours survive.*"\} 20000' \
     'gpumux_workload_limit\{.*limit="rate_permille".*\} 300' 'gpumux_workload_overhead_bytes\{' \
     'gpumux_workload_counter_total\{.*counter="held_rate_ns"\}' \
     'gpumux_workload_counter_total\{.*counter="rate_error_permille"\}' \

@@ -3,10 +3,9 @@
 #
 # width     A line has at most 100 columns, not counting URLs and the targets of links. Tables and
 #           fenced blocks of Markdown may be wider.
-# openings  No sentence of a C comment, a C string, a comment or docstring of Python, or Markdown
-#           opens with a clause (who, what, …), unless the sentence is a question. No help text of a
-#           .def file opens with a pronoun. Headings, and fragments of one or two words, are no
-#           sentences.
+# openings  No sentence of a comment, a C string, a docstring of Python, or Markdown opens with a
+#           clause (who, what, …), unless the sentence is a question. No help text of a .def file
+#           opens with a pronoun. Headings, and fragments of one or two words, are no sentences.
 
 BEGIN {
     columns_max = 100
@@ -192,6 +191,17 @@ function python_line(line,    quotes)
     }
 }
 
+# Handles a line of a script or a build file: comments on successive lines form one text.
+function script_line(line)
+{
+    if (line !~ /^[ \t]*#[^!]/) {
+        end_text()
+        return
+    }
+    sub(/^[ \t]*#+/, "", line)
+    comment_line(line)
+}
+
 function markdown_line(line,    cell, count, i)
 {
     if (line ~ /^ *```/) {
@@ -236,5 +246,6 @@ wants_width { check_width($0) }
 wants_openings && is_c { c_line($0) }
 wants_openings && is_python { python_line($0) }
 wants_openings && is_markdown { markdown_line($0) }
+wants_openings && !is_c && !is_python && !is_markdown { script_line($0) }
 is_markdown && !wants_openings && /^ *```/ { in_fence = !in_fence }
 END { end_text() }

@@ -244,6 +244,8 @@ clean_tree \
     && printf '%s\n' '# What it is about' '' '- `what` it says' '| What |' \
     'Nobody knows who asks. *Whoever*' > NOTES.md
 expect "openings of what is no sentence" ""
+clean_tree && printf '#!/bin/sh\n# All is well. What\n# comes goes.\ntrue\n' > a.sh
+expect "comment of a script" "a.sh:2: a sentence opens"
 clean_tree && echo '| a | what it is |' > NOTES.md
 expect "cell of a table" "NOTES.md:1: a sentence opens"
 

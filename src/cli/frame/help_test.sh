@@ -33,7 +33,7 @@ check "the last state of several is completed" completes running,failed gpumux p
 check "policies are completed" completes firstfit gpumux up --policy = f
 check "sim offers every policy" completes oracle gpumux sim --policy = o
 check "daemons offer no policy of the simulator" refuses oracle gpumux up --policy = o
-# What belongs to a workload, and what is a file, is left to the shell.
+# Completion leaves the workload's own arguments and files to the shell.
 for line in 'submit -- -' 'submit -- python --' 'run python -' 'run -m 4g --name = x python --' \
     'run python3 rc' 'submit '; do
     IFS=' ' read -ra words <<< "$line"
