@@ -36,8 +36,8 @@ static const struct option submit_options[] = {
     {"dry-run", 0, NULL,
      "submit nothing; print where each workload would start now, or why it would wait", NULL},
     {"key", 0, "KEY",
-     "submit under this key; a repeated key submits nothing and prints the ids of the first time "
-     "(default: a random key)",
+     "submit under this key; a repeated key submits nothing and prints the ids of the first "
+     "submission (default: a random key)",
      NULL},
     OUTPUT_OPTION,
     QUIET_OPTION("print ids only, and no warnings"),
@@ -46,12 +46,12 @@ static const struct option submit_options[] = {
 static const struct option run_options[] = {
     SPEC_OPTIONS,
     {"no-stdin", 0, NULL, "do not forward standard input", NULL},
-    QUIET_OPTION("do not report on standard error why the workload waits and how it ended"),
+    QUIET_OPTION("do not print to standard error why the workload waits and how the workload ends"),
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option ps_options[] = {
     {"all", 'a', NULL,
-     "list all workloads that are kept (default: live workloads and the 20 that ended last)", NULL},
+     "list all stored workloads (default: live workloads and the 20 that ended last)", NULL},
     {"state", 0, "STATE,…", "list only workloads in these states, such as queued,running", NULL},
     {"kind", 'k', "task|service", "list only tasks, or only services", NULL},
     {"user", 'u', "NAME", "list only workloads of this user", NULL},
@@ -62,8 +62,8 @@ static const struct option ps_options[] = {
     OPTIONS_END};
 static const struct option describe_options[] = {OUTPUT_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option logs_options[] = {
-    {"follow", 'f', NULL, "keep printing new output until the attempt has ended", NULL},
-    {"tail", 'n', "N", "print only the last N lines of the present output", NULL},
+    {"follow", 'f', NULL, "keep printing new output until the attempt ends", NULL},
+    {"tail", 'n', "N", "print only the last N lines of the output so far", NULL},
     {"attempt", 0, "N", "print the output of attempt N (default: the last attempt)", NULL},
     {"timestamps", 't', NULL, "print the time before each line", NULL},
     {"stdout", 0, NULL, "print only standard output", NULL},
@@ -91,8 +91,7 @@ static const struct option nodes_options[] = {OUTPUT_OPTION, QUIET_OPTION("print
                                               CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option events_options[] = {
     {"follow", 'f', NULL, "keep printing new events until interrupted", NULL},
-    {"since", 0, "REVISION", "print the events after this revision; 0: all events that are kept",
-     NULL},
+    {"since", 0, "REVISION", "print the events after this revision; 0: all stored events", NULL},
     OUTPUT_OPTION,
     CONNECTION_OPTIONS,
     OPTIONS_END};
@@ -104,8 +103,8 @@ static const struct option doctor_options[] = {STATE_OPTION, CONNECTION_OPTIONS,
 
 static const struct option sim_options[] = {
     {"trace", 0, "FILE",
-     "arrivals: a CSV file with one workload a line, '-' for standard input, or philly, tasks-300 "
-     "(default), poisson, bursty, diurnal",
+     "read arrivals from FILE, a CSV file with one workload a line ('-': standard input), or use a "
+     "built-in trace: philly, tasks-300 (default), poisson, bursty, diurnal",
      NULL},
     {"nodes", 0, "NxMxMODEL[:MEM]",
      "simulate N nodes with M devices each, such as 5x4xH200:24g (default); commas separate "
@@ -118,8 +117,8 @@ static const struct option sim_options[] = {
      "leave these parts out of every policy: tuner, predictor, optimizer, matching, gate", NULL},
     {"ablate", 0, "PART,…",
      "also run every policy without each of these parts, and without all of them", NULL},
-    {"jobs", 0, "N",
-     "number of workloads to take from the trace; a trace that is shorter starts over", NULL},
+    {"jobs", 0, "N", "number of workloads to take from the trace; a shorter trace starts over",
+     NULL},
     {"rate", 0, "X,…", "multiply the arrival rate of the trace by X (default 1)", NULL},
     {"load", 0, "X,…",
      "set the arrival rate at which X times the devices would be busy if no device were shared; "
@@ -185,17 +184,18 @@ static const struct command commands[] = {
         .description =
             "Starts control and a node in one process, which stays in the foreground and logs to "
             "standard error. The node's devices are the GPUs that NVML finds, or emulated GPUs.\n\n"
-            "Workloads survive gpumux: if gpumux is stopped (Ctrl-C, SIGTERM) or crashes, they run "
-            "on under their supervisors, and the next 'gpumux up' with the same state directory "
-            "adopts them. Without root, gpumux runs only workloads of the user who started it.\n\n"
-            "Emulated devices last until the machine reboots: 'gpumux up' with the same --emulate "
+            "Workloads survive gpumux. If gpumux is stopped (Ctrl-C, SIGTERM) or crashes, the "
+            "workloads keep running under their supervisors. The next 'gpumux up' with the same "
+            "state directory adopts the workloads. Without root, gpumux runs only workloads of the "
+            "user who started gpumux.\n\n"
+            "Emulated devices last until the machine reboots. 'gpumux up' with the same --emulate "
             "finds the same devices again.",
         .options = up_options,
         .examples = EXAMPLES(
             {"gpumux up", "share this machine's GPUs"},
             {"gpumux up --emulate 4xH200:24g", "try gpumux with four emulated GPUs of 24 GiB"},
             {"gpumux up --policy exclusive --set keep_finished=7d",
-             "run one workload on each device; forget finished workloads after a week"}),
+             "run one workload on each device; delete finished workloads after a week"}),
         .run = up_command,
     },
     {
@@ -207,14 +207,14 @@ static const struct command commands[] = {
             "the command after '--'. Options override a FILE that describes one workload. A "
             "workload runs in your current directory and with your environment, unless FILE or an "
             "option says otherwise.\n\n"
-            "A submission takes effect once: if gpumux restarts before it answers, this command "
-            "repeats the submission under the same key for up to 10 seconds. After a second "
-            "without an answer, one line on standard error says until when the command waits.",
+            "A submission takes effect once. If gpumux restarts before answering, this command "
+            "retries the submission under the same key for up to 10 seconds. After one second "
+            "without an answer, the command prints on standard error until when it waits.",
         .options = submit_options,
         .examples = EXAMPLES(
             {"gpumux submit --quota 8g --share 50 -- python train.py",
              "train with half a device and 8 GiB"},
-            {"gpumux submit sweep.yaml --dry-run", "ask where the workloads would start now"},
+            {"gpumux submit sweep.yaml --dry-run", "print where the workloads would start now"},
             {"gpumux submit --array 10 --after prepare -- sh step.sh",
              "run ten copies after 'prepare'"}),
         .exits = "6    with --dry-run: a workload would never start here\n",
@@ -232,8 +232,8 @@ static const struct command commands[] = {
             "Standard input is forwarded to the first attempt, unless it is /dev/null, closed, or "
             "the terminal of another job. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded. The "
             "first Ctrl-C cancels the workload, the second kills the workload, and the third "
-            "leaves the workload running and exits. The command survives a restart of gpumux; "
-            "after a second without an answer, one line on standard error says so.",
+            "leaves the workload running and exits. 'gpumux run' survives a restart of gpumux. "
+            "After one second without an answer, 'gpumux run' reports so on standard error.",
         .options = run_options,
         .examples = EXAMPLES(
             {"gpumux run -- env", "print the environment of a workload"},
@@ -241,7 +241,7 @@ static const struct command commands[] = {
         .exits = "N    exit code of the command; 128+N if signal N ended the command\n"
                  "127  the command could not be started\n"
                  "130  the workload was cancelled before it ran\n"
-                 "1-5  gpumux failed, as below; with --quiet, only then standard error has a line "
+                 "1-5  gpumux failed, as below; with --quiet, only such a failure prints "
                  "'gpumux: …'\n",
         .stops_at_operand = true,
         .operands_least = 1,
@@ -253,7 +253,8 @@ static const struct command commands[] = {
         .operands = "",
         .summary = "list workloads",
         .description = "Lists the live workloads of all users, newest first, then the 20 workloads "
-                       "that ended last. Later versions keep the first columns of the table.",
+                       "that ended last. The first columns of the table stay the same in later "
+                       "versions.",
         .options = ps_options,
         .examples =
             EXAMPLES({"gpumux ps -o wide", "add quota, share and command"},
@@ -263,10 +264,11 @@ static const struct command commands[] = {
     {
         .name = "describe",
         .operands = "WORKLOAD…",
-        .summary = "show everything about workloads",
-        .description = "Shows the state of each WORKLOAD and its reason, needs, use and attempts. "
-                       "In every command, WORKLOAD is an id or a name: the newest workload of that "
-                       "name, or all elements of the newest array of that name.",
+        .summary = "show all details of workloads",
+        .description = "Shows the state of each WORKLOAD with the reason, and the needs, use and "
+                       "attempts of the workload. In every command, WORKLOAD is an id or a name. A "
+                       "name means the newest workload of that name, or all elements of the newest "
+                       "array of that name.",
         .options = describe_options,
         .completes = "ids",
         .operands_least = 1,
@@ -276,10 +278,14 @@ static const struct command commands[] = {
     {
         .name = "explain",
         .operands = "WORKLOAD…",
-        .summary = "explain where workloads go, or why they wait",
-        .description = "Shows how the policy judges every device for a workload now, the best "
-                       "device first. A workload that runs is judged as if it were submitted "
-                       "again. Lines below the table explain its columns.",
+        .summary = "explain where workloads go, or why workloads wait",
+        .description =
+            "Shows how the policy judges every device for a workload now, the best device first. "
+            "gpumux judges a running workload as if you submitted the workload again. ALIKE is the "
+            "number of equivalent devices.\n\n"
+            "SPEED is the predicted speed, relative to the workload alone on the device. PD is "
+            "1/SPEED. GAIN is the predicted change in the total speed of all tasks on the device. "
+            "P99 is predicted, and MEASURED is the p99 now, of the service closest to its SLO.",
         .options = describe_options,
         .completes = "ids",
         .operands_least = 1,
@@ -290,8 +296,8 @@ static const struct command commands[] = {
         .name = "logs",
         .operands = "WORKLOAD",
         .summary = "print the output of a workload",
-        .description = "Prints the output of the workload's last attempt: its standard output to "
-                       "standard output, its standard error to standard error.",
+        .description = "Prints the output of the workload's last attempt: the standard output of "
+                       "the attempt to standard output, its standard error to standard error.",
         .options = logs_options,
         .examples = EXAMPLES(
             {"gpumux logs -f -n 20 17", "print the last 20 lines of workload 17, then new lines"},
@@ -306,8 +312,8 @@ static const struct command commands[] = {
         .operands = "WORKLOAD…",
         .summary = "end workloads for good",
         .description =
-            "Ends workloads: a running workload gets SIGTERM, and SIGKILL after the grace period; "
-            "a queued workload leaves the queue. A cancelled workload is not tried again.",
+            "Ends workloads. A running workload gets SIGTERM, and SIGKILL after the grace period. "
+            "A queued workload leaves the queue. gpumux does not retry a cancelled workload.",
         .options = cancel_options,
         .completes = "ids",
         .operands_least = 1,
@@ -329,11 +335,11 @@ static const struct command commands[] = {
     {
         .name = "suspend",
         .operands = "TASK…",
-        .summary = "move the device memory of tasks to their hosts",
-        .description = "Stops a task and moves its device memory to the memory of its host; "
-                       "meanwhile its devices are free for other workloads. The command waits "
+        .summary = "move the device memory of tasks to host memory",
+        .description = "Stops a task and moves its device memory to host memory. While the task "
+                       "is suspended, its devices are free for other workloads. The command waits "
                        "until the memory has moved, which takes about a second for 2 GB. A client "
-                       "of MPS cannot be suspended, and runs on.",
+                       "of MPS cannot be suspended, and keeps running.",
         .options = socket_options,
         .examples =
             EXAMPLES({"gpumux suspend train", "make room on the devices of 'train'"},
@@ -347,8 +353,8 @@ static const struct command commands[] = {
         .name = "resume",
         .operands = "TASK…",
         .summary = "bring suspended tasks back to their devices",
-        .description = "Moves the memory of suspended tasks back as soon as their devices have "
-                       "room; 'gpumux ps' shows what a task waits for.",
+        .description = "Moves the memory of suspended tasks back to their devices as soon as there "
+                       "is room. 'gpumux ps' shows the reason why a task waits.",
         .options = socket_options,
         .completes = "ids",
         .operands_least = 1,
@@ -359,7 +365,7 @@ static const struct command commands[] = {
         .name = "wait",
         .operands = "WORKLOAD…",
         .summary = "wait until workloads have ended",
-        .description = "Waits until every WORKLOAD has ended, and prints how each ended.",
+        .description = "Waits until every WORKLOAD has ended, and prints how each WORKLOAD ended.",
         .options = wait_options,
         .examples = EXAMPLES({"gpumux wait $(gpumux submit sweep.yaml)", "submit and wait"}),
         .exits = "0    every workload succeeded\n"
@@ -375,8 +381,8 @@ static const struct command commands[] = {
         .operands = "",
         .summary = "watch devices and workloads live",
         .description =
-            "Shows the devices with their load, memory and power, and the live workloads. Keys: q "
-            "quits; s, m and c sort by state, device memory and CPU; arrows scroll.",
+            "Shows the devices with their load, memory and power, and the live workloads. Press q "
+            "to quit; s, m or c to sort by state, device memory or CPU; arrows to scroll.",
         .options = top_options,
         .run = top_command,
     },
@@ -384,8 +390,8 @@ static const struct command commands[] = {
         .name = "nodes",
         .operands = "",
         .summary = "list nodes and their devices",
-        .description = "Prints one line for each device: its memory and load, and the quotas and "
-                       "shares of the workloads placed there.",
+        .description = "Prints one line for each device: memory, load, and the quotas and shares "
+                       "of the workloads placed on the device.",
         .options = nodes_options,
         .run = nodes_command,
     },
@@ -405,8 +411,8 @@ static const struct command commands[] = {
         .name = "undrain",
         .operands = "NODE…",
         .summary = "place workloads on drained nodes again",
-        .description = "Ends the effect of 'gpumux drain', and releases a node that gpumux holds "
-                       "because starts failed there. Only administrators may undrain nodes.",
+        .description = "Ends the effect of 'gpumux drain'. Also releases a node in state held, on "
+                       "which starts failed. Only administrators may undrain nodes.",
         .options = socket_options,
         .completes = "nodes",
         .operands_least = 1,
@@ -418,9 +424,9 @@ static const struct command commands[] = {
         .operands = "DEVICE…",
         .summary = "take devices out of use",
         .description =
-            "Ends the workloads on DEVICE, with their grace periods, and queues them again; places "
-            "no workload there until 'gpumux enable'. DEVICE is NODE:INDEX, a UUID, or the "
-            "beginning of a UUID. Only administrators may disable devices.",
+            "Ends the workloads on DEVICE, with their grace periods, and requeues them. gpumux "
+            "places no workload on DEVICE until 'gpumux enable'. DEVICE is NODE:INDEX, a UUID, or "
+            "the first characters of a UUID. Only administrators may disable devices.",
         .options = socket_options,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -431,8 +437,8 @@ static const struct command commands[] = {
         .operands = "DEVICE…",
         .summary = "put disabled devices back into use",
         .description = "Enables devices that an administrator disabled, or that gpumux disabled "
-                       "after a hardware error. DEVICE is NODE:INDEX, a UUID, or the beginning of "
-                       "a UUID. Only administrators may enable devices.",
+                       "after a hardware error. DEVICE is NODE:INDEX, a UUID, or the first "
+                       "characters of a UUID. Only administrators may enable devices.",
         .options = socket_options,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -443,8 +449,8 @@ static const struct command commands[] = {
         .operands = "[WORKLOAD]",
         .summary = "list events",
         .description =
-            "Prints the last 100 events, or all events of WORKLOAD that are kept. Every event has "
-            "a revision; after an interruption, --follow resumes at the last revision printed.",
+            "Prints the last 100 events, or all stored events of WORKLOAD. Every event has a "
+            "revision. After an interruption, --follow resumes at the last revision printed.",
         .options = events_options,
         .completes = "ids",
         .operands_most = 1,
@@ -455,13 +461,13 @@ static const struct command commands[] = {
         .operands = "create | list | revoke ID…",
         .summary = "create, list and revoke tokens for users and nodes on the network",
         .description =
-            "'create' prints a new token, which is never shown again; for a node, it prints the "
-            "command with which the node joins. 'list' shows the valid tokens without their "
-            "secrets. 'revoke' makes tokens invalid, and ends connections that follow or watch "
-            "with them. Only administrators may use this command.\n\n"
+            "'create' prints a new token, which is never shown again. For a node, 'create' prints "
+            "the command with which the node joins. 'list' shows the valid tokens without their "
+            "secrets. 'revoke' makes tokens invalid, and ends open streams (--follow) that use "
+            "these tokens. Only administrators may use this command.\n\n"
             "A client reads its token from GPUMUX_TOKEN, or from ~/.config/gpumux/token, which "
-            "only its owner may read. GPUMUX_URL is the address of gpumux, and GPUMUX_CA the "
-            "certificate authority to trust there.",
+            "only its owner may read. GPUMUX_URL is the address of gpumux. GPUMUX_CA is the "
+            "certificate authority that the client trusts at this address.",
         .options = token_options,
         .examples = EXAMPLES(
             {"gpumux token create --role user --account ada", "admit Ada for 90 days"},
@@ -479,7 +485,7 @@ static const struct command commands[] = {
         .operands = "default | check FILE",
         .summary = "print the default configuration, or check a file",
         .description = "'default' prints every key with its default and its meaning. 'check' "
-                       "reports the first error in FILE, or that FILE is valid.",
+                       "prints the first error in FILE, or that FILE is valid.",
         .options = no_options,
         .completes = "default check",
         .operands_least = 1,
@@ -492,10 +498,11 @@ static const struct command commands[] = {
         .summary = "check, export or back up the stored state",
         .description =
             "Reads the state directory itself, whether gpumux is up or not. 'check' verifies the "
-            "whole state; 'export' prints every workload and event, one JSON object a line.\n\n"
-            "'backup' copies the state of one moment to FILE, which only its owner may read, since "
-            "descriptions hold users' environments. The copy is synced, read back and verified "
-            "before it becomes FILE; a backup that fails leaves an existing FILE unchanged.",
+            "whole state. 'export' prints every workload and event, one JSON object a line.\n\n"
+            "'backup' writes a consistent copy of the state to FILE. Only the owner of FILE may "
+            "read it, because descriptions contain users' environments. gpumux syncs, reads back "
+            "and verifies the copy before renaming the copy to FILE. A backup that fails leaves an "
+            "existing FILE unchanged.",
         .options = state_options,
         .examples = EXAMPLES({"gpumux state backup --overwrite /var/backups/gpumux.db",
                               "replace the last backup of this machine's state"}),
@@ -511,10 +518,10 @@ static const struct command commands[] = {
         .description =
             "Runs policies on simulated nodes, with the code that runs a real cluster, and "
             "compares the results. The speeds of tasks that share a device were measured on an "
-            "H200; for combinations that were not measured, a model predicts the speeds. Speeds of "
+            "H200. A model predicts the speeds of combinations that were not measured. Speeds of "
             "other GPU models are scaled by SMs and bandwidth, and marked as extrapolated.\n\n"
-            "The same seed gives the same bytes, whatever the number of threads. A campaign with "
-            "--out that was interrupted continues when the command is repeated.",
+            "The same seed produces the same output, byte for byte, with any number of threads. To "
+            "continue an interrupted campaign with --out, repeat the command.",
         .options = sim_options,
         .examples = EXAMPLES({"gpumux sim --policy exclusive,firstfit --load 2",
                               "run 300 tasks at twice the load of 20 devices"},
@@ -540,11 +547,11 @@ static const struct command commands[] = {
         .operands = "[init]",
         .summary = "start control, which queues and places workloads",
         .description = "Starts control without a node: the store, the policy, the API, and a "
-                       "socket for the nodes of this machine; with --listen, also a port for nodes "
-                       "and clients of other machines.\n\n"
-                       "'init' prepares a cluster, once: it creates a certificate authority and "
-                       "control's certificate in the state directory, and prints the command with "
-                       "which the first node joins. 'init' starts nothing.",
+                       "socket for the nodes of this machine. With --listen, control also opens a "
+                       "port for nodes and clients of other machines.\n\n"
+                       "'init' prepares a cluster, once. 'init' creates a certificate authority "
+                       "and control's certificate in the state directory, and prints the command "
+                       "with which the first node joins. 'init' starts no daemon.",
         .options = control_options,
         .examples = EXAMPLES(
             {"gpumux control init --url https://gpu-control.example:7443", "prepare a cluster"},
@@ -559,10 +566,11 @@ static const struct command commands[] = {
         .summary = "start a node, which runs workloads",
         .description =
             "Starts a node, which connects to control and runs workloads on this machine. "
-            "Workloads survive the node: when it starts again, it adopts them.\n\n"
+            "Workloads keep running while the node is down. A restarted node adopts its "
+            "workloads.\n\n"
             "Without --control, the node connects to control on this machine. With --control, the "
             "node must join once, with the command that 'gpumux control init' or 'gpumux token "
-            "create --role node' prints; from then on --control is enough. The node renews its "
+            "create --role node' prints. Later starts need only --control. The node renews its "
             "certificate by itself.",
         .options = node_options,
         .examples = EXAMPLES({"gpumux node --control https://gpu-control.example:7443",
@@ -572,7 +580,7 @@ static const struct command commands[] = {
     {
         .name = "help",
         .operands = "[COMMAND]",
-        .summary = "list the commands, or show the help of one",
+        .summary = "list the commands, or show the help of one command",
         .description = "Lists the commands, or prints the help of COMMAND.",
         .options = no_options,
         .completes = "commands",
@@ -591,7 +599,7 @@ static const struct command commands[] = {
         .name = "completion",
         .operands = "bash|zsh|fish",
         .summary = "print a completion script for a shell",
-        .description = "Prints a script with which the shell completes commands, options and ids.",
+        .description = "Prints a script that makes the shell complete commands, options and ids.",
         .options = no_options,
         .examples =
             EXAMPLES({"source <(gpumux completion bash)", "enable completion in this shell"}),
@@ -614,7 +622,7 @@ static const struct command commands[] = {
         .name = "supervise",
         .operands = "ATTEMPT",
         .summary = "run one attempt of a workload",
-        .description = "Runs the supervisor of one attempt. A node starts this command in the "
+        .description = "Runs the supervisor of one attempt. The agent starts this command in the "
                        "attempt's directory.",
         .options = no_options,
         .hidden = true,
@@ -626,7 +634,7 @@ static const struct command commands[] = {
         .name = "checkpoint",
         .operands = "off|back LOCK [PID…]",
         .summary = "move the device memory of processes to the host, or back",
-        .description = "Prints done, or the reason for a failure. A node starts this command to "
+        .description = "Prints done, or the reason for a failure. The agent starts this command to "
                        "suspend and resume tasks.",
         .options = no_options,
         .hidden = true,
@@ -638,8 +646,8 @@ static const struct command commands[] = {
         .name = "self-test",
         .operands = "",
         .summary = "test the first visible device",
-        .description = "Uses the first visible device once; the exit status is 0 if the device "
-                       "works. A node starts this command after a repair.",
+        .description = "Uses the first visible device once. The exit status is 0 if the device "
+                       "works. The agent starts this command after a repair.",
         .options = no_options,
         .hidden = true,
         .run = self_test_command,
@@ -648,8 +656,8 @@ static const struct command commands[] = {
         .name = "mps-guard",
         .operands = "STATE PROGRAM EMULATION LIBRARIES",
         .summary = "end MPS daemons that no attempt needs",
-        .description = "After the node that started this command has ended, waits until no attempt "
-                       "needs an MPS daemon of the node, and ends the daemon.",
+        .description = "Waits until the agent that started this command has ended and no attempt "
+                       "needs an MPS daemon of the node. Then ends the daemon.",
         .options = no_options,
         .hidden = true,
         .operands_least = 4,

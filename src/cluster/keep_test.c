@@ -127,10 +127,9 @@ static void kept_devices_refuse_lower_priority(void **state)
     assert_non_null(strstr(note_of(&c.f, large), "; 2 devices of a are kept for this workload"));
     struct cluster_explanation explanation;
     assert_int_equal(cluster_explain(c.f.cluster, c.small[SMALL - 1], &explanation), 0);
-    assert_string_equal(explanation.text,
-                        "0 of 2 devices fit: 1 has too little memory (0.0 GiB "
-                        "requested, quotas leave at most 0.0), 1 kept for "
-                        "workload 41, which waits for room");
+    assert_string_equal(explanation.text, "0 of 2 devices fit: 1 has too little memory (0.0 GiB "
+                                          "requested, quotas leave at most 0.0), 1 kept for "
+                                          "workload 41, which waits for room");
     uint64_t behind = submit_with(&c.f, 1, 10, 899, WORKLOAD_TASK);
     assert_true(is_queued(&c, behind));
     uint64_t before = submit_with(&c.f, 1, 10, 1000, WORKLOAD_TASK);

@@ -70,7 +70,8 @@ static int explain(struct error *e, struct control *c, uint64_t id, struct str *
     if (r == -ERR_NOT_FOUND) {
         r = control_locate(e, c, id, 0, &at);
         if (r == 0)
-            r = error_set(e, ERR_CONFLICT, "it has ended: nothing is to be decided of it");
+            r = error_set(e, ERR_CONFLICT,
+                          "the workload has ended: there is no decision to explain");
     } else if (r < 0) {
         r = error_set(e, ERR_NO_MEMORY, "out of memory");
     } else {

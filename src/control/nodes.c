@@ -330,24 +330,22 @@ static void metrics_of_cluster(struct control *c, struct str *out)
     struct cluster_counts counts = {0};
     if (c->cluster)
         cluster_count(c->cluster, &counts);
-    metrics_family(out, "gpumux_workloads", METRIC_GAUGE,
-                   "Workloads that are not finished, by state");
+    metrics_family(out, "gpumux_workloads", METRIC_GAUGE, "Unfinished workloads, by state");
     for (enum workload_state i = 0; i < WORKLOAD_STATE_END; i++)
         if (!workload_state_is_terminal(i))
             metrics_sample(out, "gpumux_workloads", (double)counts.by_state[i], "state",
                            workload_state_name(i), NULL);
     metrics_family(out, "gpumux_workloads_finished", METRIC_GAUGE,
-                   "Finished workloads that are kept");
+                   "Finished workloads that control stores");
     metrics_sample(out, "gpumux_workloads_finished", (double)counts.finished, NULL);
-    metrics_family(out, "gpumux_nodes_connected", METRIC_GAUGE, "Nodes that are connected");
+    metrics_family(out, "gpumux_nodes_connected", METRIC_GAUGE, "Connected nodes");
     metrics_sample(out, "gpumux_nodes_connected", (double)counts.nodes_connected, NULL);
-    metrics_family(out, "gpumux_nodes_known", METRIC_GAUGE, "Nodes that ever joined");
+    metrics_family(out, "gpumux_nodes_known", METRIC_GAUGE, "Nodes that have ever joined");
     metrics_sample(out, "gpumux_nodes_known", (double)counts.nodes_known, NULL);
-    metrics_family(out, "gpumux_steps_total", METRIC_COUNTER,
-                   "Events that the cluster was stepped by");
+    metrics_family(out, "gpumux_steps_total", METRIC_COUNTER, "Events that control processed");
     metrics_sample(out, "gpumux_steps_total", (double)c->steps, NULL);
     metrics_family(out, "gpumux_rebuilds_total", METRIC_COUNTER,
-                   "Times the state was read back after a failed commit");
+                   "Times that control reread its state after a failed commit");
     metrics_sample(out, "gpumux_rebuilds_total", (double)c->rebuilds, NULL);
 }
 
@@ -375,12 +373,13 @@ static void metrics_of_devices(struct control *c, struct str *out)
         const char *name, *help;
     } families[] = {
         {"gpumux_device_memory_bytes", "Memory of the device"},
-        {"gpumux_device_quota_booked_bytes", "Sum of the quotas of its workloads"},
-        {"gpumux_device_workloads", "Workloads placed on it"},
+        {"gpumux_device_quota_booked_bytes", "Sum of the quotas of the workloads on the device"},
+        {"gpumux_device_workloads", "Workloads placed on the device"},
         {"gpumux_device_memory_used_bytes", "Memory in use on the device"},
-        {"gpumux_device_sm_activity_ratio", "Part of its SMs that is active, 0 to 1"},
-        {"gpumux_device_power_watts", "Power it draws"},
-        {"gpumux_device_usable", "1: it takes tasks and services, 0.5: services alone, 0: nothing"},
+        {"gpumux_device_sm_activity_ratio", "Active part of the SMs of the device, 0 to 1"},
+        {"gpumux_device_power_watts", "Power draw of the device"},
+        {"gpumux_device_usable",
+         "New workloads that the device admits; 1: tasks and services, 0.5: services, 0: none"},
     };
     const struct device_usage **usage = usage_of_devices(c, &inventory);
     for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
@@ -411,10 +410,10 @@ struct usage_family {
     struct str *out;
     const char *name;
     size_t offset;   /* offset of the number in struct attempt_usage */
-    bool of_counted; /* only for attempts whose processes count for themselves */
+    bool of_counted; /* only for attempts whose processes count their memory */
 };
 
-/* Limits the metrics of attempts, so that others have room too. */
+/* Limits the metrics of attempts, so that the response has room for other metrics. */
 static bool has_room(const struct str *out)
 {
     return out->length < HTTP_BODY_MAX / 2;
@@ -471,15 +470,19 @@ static void metrics_of_attempts(struct control *c, struct str *out)
         size_t offset;
         bool of_counted;
     } gauges[] = {
-        {"gpumux_workload_counted_bytes", "Device memory by the account of its processes",
+        {"gpumux_workload_counted_bytes", "Device memory counted by the workload's processes",
          offsetof(struct attempt_usage, counted_bytes), true},
-        {"gpumux_workload_peak_bytes", "The most of that in this attempt",
+        {"gpumux_workload_peak_bytes",
+         "Peak device memory counted by the workload's processes, in this attempt",
          offsetof(struct attempt_usage, peak_bytes), true},
-        {"gpumux_workload_uncounted_bytes", "Device memory beyond that account",
+        {"gpumux_workload_uncounted_bytes",
+         "Device memory in use that the workload's processes did not count, such as contexts",
          offsetof(struct attempt_usage, uncounted_bytes), true},
-        {"gpumux_workload_overhead_bytes", "Of that, what is measured and counts against the quota",
+        {"gpumux_workload_overhead_bytes",
+         "Uncounted device memory (such as contexts) that counts against the quota",
          offsetof(struct attempt_usage, overhead_bytes), true},
-        {"gpumux_workload_suspended_bytes", "Device memory that lies in its host's memory",
+        {"gpumux_workload_suspended_bytes",
+         "Device memory of a suspended workload, now in host memory",
          offsetof(struct attempt_usage, suspended_bytes), false},
     };
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
@@ -488,12 +491,14 @@ static void metrics_of_attempts(struct control *c, struct str *out)
         links_visit_usage(c, put_usage_number, &family);
     }
     struct usage_family limits = {.out = out, .name = "gpumux_workload_limit"};
-    metrics_family(out, limits.name, METRIC_GAUGE,
-                   "Limits of the workload now, by limit, which has the unit, and reason");
+    metrics_family(
+        out, limits.name, METRIC_GAUGE,
+        "Limits in force for the workload, by limit (the name ends in the unit) and reason");
     links_visit_usage(c, put_usage_limits, &limits);
     struct usage_family latency = {.out = out, .name = "gpumux_service_latency_seconds"};
-    metrics_family(out, latency.name, METRIC_GAUGE,
-                   "Latency of the requests over 10 s, at the percentile of the SLO, as reported");
+    metrics_family(
+        out, latency.name, METRIC_GAUGE,
+        "Request latency over 10 s, at the percentile of the SLO, as reported by the service");
     links_visit_usage(c, put_usage_latency, &latency);
     struct usage_family counters = {.out = out, .name = "gpumux_workload_counter_total"};
     metrics_family(out, counters.name, METRIC_COUNTER,
@@ -513,23 +518,23 @@ static void metrics_of_service(struct control *c, struct str *out)
         const char *help;
         double value;
     } plain[] = {
-        {"gpumux_store_commits_total", METRIC_COUNTER, "Commits; each is one sync",
+        {"gpumux_store_commits_total", METRIC_COUNTER, "Database commits, with one sync each",
          (double)store.commits},
-        {"gpumux_store_operations_total", METRIC_COUNTER, "Rows written", (double)store.operations},
+        {"gpumux_store_operations_total", METRIC_COUNTER, "Rows written to the database",
+         (double)store.operations},
         {"gpumux_store_bytes", METRIC_GAUGE, "Size of the database", (double)store.bytes},
-        {"gpumux_store_commits_failed_total", METRIC_COUNTER, "Commits that failed",
+        {"gpumux_store_commits_failed_total", METRIC_COUNTER, "Database commits that failed",
          (double)c->commits_failed},
         {"gpumux_http_requests_total", METRIC_COUNTER, "API requests", (double)http.requests},
         {"gpumux_http_connections", METRIC_GAUGE, "Open API connections",
          (double)http.connections_open},
-        {"gpumux_http_connections_refused_total", METRIC_COUNTER, "API connections over the limit",
-         (double)http.connections_refused},
+        {"gpumux_http_connections_refused_total", METRIC_COUNTER,
+         "API connections refused because of a connection limit", (double)http.connections_refused},
         {"gpumux_http_streams", METRIC_GAUGE, "Open watches and followed logs",
          (double)http.streams_open},
         {"gpumux_tls_handshakes_failed_total", METRIC_COUNTER,
-         "Connections over the network that were refused before a request",
-         (double)http.handshakes_failed},
-        {"gpumux_uptime_seconds", METRIC_GAUGE, "Since this process started",
+         "Network connections refused before the first request", (double)http.handshakes_failed},
+        {"gpumux_uptime_seconds", METRIC_GAUGE, "Time since this process started",
          (double)(clock_boot_ms() - c->started_boot_ms) / 1000},
     };
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
@@ -538,11 +543,12 @@ static void metrics_of_service(struct control *c, struct str *out)
     }
     static const char *const classes[] = {NULL, "1xx", "2xx", "3xx", "4xx", "5xx"};
     metrics_family(out, "gpumux_http_responses_total", METRIC_COUNTER,
-                   "API answers by class of status");
+                   "API responses, by class of status");
     for (int i = 2; i < 6; i++)
         metrics_sample(out, "gpumux_http_responses_total", (double)http.by_status[i], "class",
                        classes[i], NULL);
-    metrics_family(out, "gpumux_build_info", METRIC_GAUGE, "1, with the version as a label");
+    metrics_family(out, "gpumux_build_info", METRIC_GAUGE,
+                   "Always 1; the labels show version and policy");
     metrics_sample(out, "gpumux_build_info", 1, "version", GPUMUX_VERSION, "policy",
                    c->cluster_config.policy->name, NULL);
 }
@@ -550,15 +556,16 @@ static void metrics_of_service(struct control *c, struct str *out)
 static void metrics_of_learning(struct control *c, struct str *out)
 {
     metrics_family(out, "gpumux_learnt_programs", METRIC_GAUGE,
-                   "Programs of workloads that were measured alone on a device");
+                   "Programs measured alone on a device");
     metrics_sample(out, "gpumux_learnt_programs",
                    (double)programs_settled(learning_programs(c->learning)), NULL);
-    metrics_family(out, "gpumux_learnt_measurements_total", METRIC_COUNTER,
-                   "Measurements of programs that share a device, those before a restart too");
+    metrics_family(
+        out, "gpumux_learnt_measurements_total", METRIC_COUNTER,
+        "Measurements of programs that share a device, including those before a restart");
     metrics_sample(out, "gpumux_learnt_measurements_total",
                    (double)observations_total(learning_measurements(c->learning)), NULL);
     metrics_family(out, "gpumux_learnt_models_total", METRIC_COUNTER,
-                   "Models trained from those since this process started");
+                   "Models trained since this process started");
     metrics_sample(out, "gpumux_learnt_models_total", (double)keeper_models(c->keeper), NULL);
 }
 

@@ -41,7 +41,7 @@ static const struct attempt_usage *find_usage(struct control *c, const struct st
     return link ? link_attempt_usage(link, row->id, a->number) : NULL;
 }
 
-/* Returns the end of the last started attempt; 0: not ended, or none started. */
+/* Returns the end of the last started attempt; 0: not ended, or no attempt started. */
 static int64_t stopped_wall_ms(const struct workload_status *status)
 {
     for (int i = status->attempts_kept - 1; i >= 0; i--)
@@ -50,7 +50,7 @@ static int64_t stopped_wall_ms(const struct workload_status *status)
     return 0;
 }
 
-/* Writes the spec as given; values of its environment only for callers who may see them. */
+/* Writes the spec as submitted; omits values of its environment unless `secrets`. */
 static int put_spec(struct error *e, struct json_writer *w, const struct store_workload *row,
                     struct shown_spec *shown, bool secrets)
 {
@@ -74,8 +74,8 @@ static int put_spec(struct error *e, struct json_writer *w, const struct store_w
     return r;
 }
 
-/* Returns how the limits are enforced. A running attempt's node reports it; otherwise nothing is
- * known, because the report is not stored. */
+/* Returns how the limits are enforced. Only the node of a running attempt reports this, because
+ * control does not store the report. */
 static const char *enforcement_of(struct control *c, const struct store_workload *row,
                                   const struct workload_spec *spec, const struct attempt *a)
 {
@@ -88,10 +88,10 @@ static const char *enforcement_of(struct control *c, const struct store_workload
         return "quota and share are not enforced: protection was turned off for the workload";
     if (workload_state_is_terminal(row->state))
         return "";
-    return "its node reports how quota and share are enforced once it runs";
+    return "the node reports how quota and share are enforced once the workload runs";
 }
 
-/* Writes the details; a text that is not JSON or not of gpumux is left out. */
+/* Writes the details, without a text that is not JSON or that gpumux did not write. */
 static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
                       const struct workload_status *status, struct shown_spec *shown, bool secrets)
 {
@@ -138,8 +138,8 @@ static int read_spec(const struct store_workload *row, struct shown_spec *shown)
     return r;
 }
 
-/* Reads the status; an unreadable record is shown with everything else that the store has. Returns
- * 0 or -ERR_NO_MEMORY. */
+/* Reads the status. For an unreadable record, fills in what else the store contains. Returns 0 or
+ * -ERR_NO_MEMORY. */
 static int read_status(struct arena *arena, const struct store_workload *row,
                        struct workload_status *ret)
 {
@@ -158,12 +158,12 @@ static int read_status(struct arena *arena, const struct store_workload *row,
 static void say_readiness(const struct workload_spec *spec, char text[WORKLOAD_TEXT_MAX])
 {
     if (spec->ready == READY_PORT)
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "waits until port %d of its node takes connections",
-                       spec->ready_port);
+        (void)snprintf(text, WORKLOAD_TEXT_MAX,
+                       "waits until port %d on the node accepts connections", spec->ready_port);
     else if (spec->ready == READY_COMMAND)
-        (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until its ready.command succeeds");
+        (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until ready.command succeeds");
     else if (spec->ready == READY_CLIENT)
-        (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until it says itself that it is ready");
+        (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until the service reports that it is ready");
 }
 
 /* Replaces the stored note of a waiting workload, which is as old as its state. */

@@ -24,6 +24,6 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 
 const struct policy policy_antman = {
     .name = "antman",
-    .summary = "an idle device, or else the fullest whose memory suffices (AntMan)",
+    .summary = "an idle device, or else the fullest device whose memory suffices (AntMan)",
     .judge = judge,
 };

@@ -8,7 +8,7 @@ static size_t decide(const struct policy_snapshot *snapshot, struct policy_devic
 
 const struct policy policy_exclusive = {
     .name = "exclusive",
-    .summary = "one workload a device",
+    .summary = "one workload on each device",
     .one_a_device = true,
     .decide = decide,
 };

@@ -173,8 +173,8 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         say(s, "%zu on nodes without the labels", count);
         break;
     case POLICY_NO_MEMORY:
-        say(s, "%zu %s too little memory (%.1f GiB requested, quotas leave at most %.1f)",
-            count, have, gib(needs->quota_bytes), gib(survey->left_max_bytes));
+        say(s, "%zu %s too little memory (%.1f GiB requested, quotas leave at most %.1f)", count,
+            have, gib(needs->quota_bytes), gib(survey->left_max_bytes));
         break;
     case POLICY_NO_SHARE:
         say(s, "%zu %s too little free share (%d%% requested, at most %d%% free)", count, have,

@@ -66,7 +66,7 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 
 const struct policy policy_gslice = {
     .name = "gslice",
-    .summary = "services by their own latency curve, tasks where most is left (GSLICE)",
+    .summary = "services by their own latency curve, tasks where services leave most (GSLICE)",
     .shares = true,
     .judge = judge,
 };

@@ -29,6 +29,6 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 
 const struct policy policy_kernelest = {
     .name = "kernelest",
-    .summary = "packs devices while their SM activity stays within 100 % (Kernel Est.)",
+    .summary = "the busiest device whose SM activity stays within 100 % (Kernel Est.)",
     .judge = judge,
 };

@@ -15,6 +15,6 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 
 const struct policy policy_mps = {
     .name = "mps",
-    .summary = "packs devices by memory (sharing by MPS alone)",
+    .summary = "the fullest device whose memory suffices (sharing by MPS alone)",
     .judge = judge,
 };

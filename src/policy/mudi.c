@@ -90,7 +90,7 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 
 const struct policy policy_mudi = {
     .name = "mudi",
-    .summary = "beside the service whose latency it touches least (Mudi)",
+    .summary = "beside the service whose latency is least sensitive to the share (Mudi)",
     .shares = true,
     .judge = judge,
 };

@@ -7,7 +7,7 @@
 
 const struct policy policy_oracle = {
     .name = "oracle",
-    .summary = "as gpumux, of a forecast that is the truth; for simulations",
+    .summary = "as gpumux, but with the true speeds and durations; for simulations",
     .needs_truth = true,
     .shortest_first = true,
     .waits = true,

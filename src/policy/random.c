@@ -70,6 +70,6 @@ static size_t decide(const struct policy_snapshot *snapshot, struct policy_devic
 
 const struct policy policy_random = {
     .name = "random",
-    .summary = "any device with room, by lot",
+    .summary = "a random device among those with room",
     .decide = decide,
 };

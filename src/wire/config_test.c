@@ -235,7 +235,8 @@ static void config_written_reads_back_equal(void **state)
     assert_int_equal(config_write(&f->config, &again), 0);
     assert_string_equal(str_text(&text), str_text(&again));
     assert_non_null(strstr(str_text(&text),
-                           "\n# interval between two reports of a node (10ms to 1m)\nbeat: 1s\n"));
+                           "\n# interval between two reports of a node to control (10ms to 1m)\n"
+                           "beat: 1s\n"));
     str_done(&text);
     str_done(&again);
 }

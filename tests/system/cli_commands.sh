@@ -147,7 +147,7 @@ exits 3 "$gpumux" describe nobody
 exits 3 "$gpumux" explain nobody
 exits 3 "$gpumux" describe -o json nobody "$id" # although one operand exists
 exits 1 "$gpumux" explain "$id"
-said "it has ended"
+said "the workload has ended"
 exits 3 "$gpumux" logs 999999
 [ "$("$gpumux" logs "$id" 2> /dev/null)" = hello ] || fail "logs"
 [ "$("$gpumux" logs --stderr "$id" 2>&1)" = oops ] || fail "logs --stderr"

@@ -72,7 +72,8 @@ static void on_link(void *arg, bool joined)
     if (joined)
         tell_ready(d, "joined control");
     else
-        tell_manager(d, NULL, "control cannot be reached; tasks run on until their lease ends");
+        tell_manager(d, NULL,
+                     "control cannot be reached; tasks keep running until their lease expires");
 }
 
 /* A daemon with both parts is ready once its node has joined. A node alone is ready as soon as it
@@ -82,7 +83,7 @@ static void tell_started(struct daemon *d)
     if (d->control && d->agent)
         tell_manager(d, NULL, "the API listens, the node is joining");
     else
-        tell_ready(d, d->control ? "the API listens" : "looking for control");
+        tell_ready(d, d->control ? "the API listens" : "connecting to control");
 }
 
 static void stop(int signal_number, short what, void *arg)
@@ -90,7 +91,7 @@ static void stop(int signal_number, short what, void *arg)
     (void)what;
     struct daemon *d = arg;
     log_write(&d->log, LOG_INFO, "stop requested", "signal=%s", sigabbrev_np(signal_number));
-    tell_manager(d, "STOPPING=1", "stopping; workloads run on");
+    tell_manager(d, "STOPPING=1", "stopping; workloads keep running");
     event_base_loopbreak(d->base);
 }
 

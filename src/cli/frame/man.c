@@ -138,7 +138,7 @@ static void write_overview(struct str *out)
         ".SH SYNOPSIS\n\\fBgpumux\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
         ".SH DESCRIPTION\n"
         "gpumux queues workloads, places them on devices and keeps them running. \\fBgpumux up\\fR "
-        "starts gpumux on this machine; the other commands talk to a gpumux that is up.\n"
+        "starts gpumux on this machine; the other commands connect to a gpumux that is up.\n"
         ".SH COMMANDS\n");
     for (const struct command *c = command_table(); c->name; c++) {
         if (c->hidden)

@@ -85,9 +85,8 @@ static void show_usage(const json_t *w)
                           show_bytes(json_fraction(usage, "resident_bytes", 0), host));
     double suspended_bytes = json_fraction(usage, "suspended_bytes", 0);
     if (suspended_bytes > 0)
-        length +=
-            snprintf(line + length, sizeof line - (size_t)length,
-                     ", suspended in its host's memory %s", show_bytes(suspended_bytes, device));
+        length += snprintf(line + length, sizeof line - (size_t)length,
+                           ", suspended in host memory %s", show_bytes(suspended_bytes, device));
     if (samples_per_s >= 0)
         snprintf(line + length, sizeof line - (size_t)length, ", speed %s samples",
                  show_speed(samples_per_s, speed));
@@ -136,7 +135,7 @@ static void show_attempts(const json_t *w)
             output_cell(&t, OUTPUT_RED, "%s", json_text(a, "failure", "?"));
         output_cell(&t, OUTPUT_FAINT, "%s%s",
                     json_is_true(json_object_get(a, "lost"))
-                        ? "the node was lost, a copy may still run; "
+                        ? "the node was lost, and a copy may still run; "
                         : "",
                     json_text(a, "text", ""));
         str_done(&devices);
@@ -176,8 +175,9 @@ static int show(const json_t *w)
              (long long)json_number(spec, "retries", 0));
     field("Attempts", line);
     if (json_number(w, "faults", 0) > 0 || json_is_true(json_object_get(w, "suspect"))) {
-        snprintf(line, sizeof line, "%lld of its own%s", (long long)json_number(w, "faults", 0),
-                 json_is_true(json_object_get(w, "suspect")) ? ", and it is a suspect" : "");
+        snprintf(line, sizeof line, "%lld caused by the workload%s",
+                 (long long)json_number(w, "faults", 0),
+                 json_is_true(json_object_get(w, "suspect")) ? "; the workload is a suspect" : "");
         field("GPU faults", line);
     }
     show_after(json_object_get(w, "after"));

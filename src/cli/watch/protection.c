@@ -74,7 +74,7 @@ static char *show_limit(const char *unit, double value, char text[SHOW_TEXT_MAX]
     return text;
 }
 
-/* Writes "window 250 us: a service is on its device" from window_us. */
+/* Writes "window 250 us: a service shares the device" from window_us. */
 static void write_limits(const json_t *limits, struct str *out)
 {
     for (size_t i = 0; i < json_array_size(limits); i++) {
@@ -114,11 +114,11 @@ static void write_launches(const json_t *c, struct str *out)
     write_line(out, "Launches", &line);
     str_init(&line, LINE_MAX_BYTES);
     if (kernels_ns + graphs_ns > 0)
-        str_printf(&line, "%s of its own", show_ns(kernels_ns + graphs_ns, text));
+        str_printf(&line, "%s (estimate)", show_ns(kernels_ns + graphs_ns, text));
     write_line(out, "GPU time", &line);
 }
 
-/* Passes include streams that waited without a held launch, so holds may be 0. */
+/* Passes include streams that waited without a delayed launch, so holds may be 0. */
 static void write_holds(struct str *line, double holds, double passes)
 {
     if (holds + passes == 0)
@@ -140,9 +140,9 @@ static void write_held(const json_t *c, struct str *out)
         const char *time, *holds, *passes, *why;
     } reasons[] = {
         {"held_gate_ns", "holds_gate", "passes_gate", "for a busy service"},
-        {"held_window_ns", "holds_window", "passes_window", "while enough was outstanding"},
-        {"held_rate_ns", NULL, NULL, "for its rate"},
-        {"held_lease_ns", NULL, NULL, "without a lease"},
+        {"held_window_ns", "holds_window", "passes_window", "because the window was full"},
+        {"held_rate_ns", NULL, NULL, "to keep the rate"},
+        {"held_lease_ns", NULL, NULL, "after the lease expired"},
     };
     struct str line;
     char text[SHOW_TEXT_MAX];
@@ -155,7 +155,7 @@ static void write_held(const json_t *c, struct str *out)
         if (reasons[i].holds)
             write_holds(&line, count_of(c, reasons[i].holds), count_of(c, reasons[i].passes));
     }
-    write_line(out, "Held", &line);
+    write_line(out, "Delayed", &line);
 }
 
 static void write_memory(const json_t *c, struct str *out)
@@ -168,12 +168,10 @@ static void write_memory(const json_t *c, struct str *out)
         str_printf(&line, ", at most %s in one process",
                    show_bytes(count_of(c, "held_peak"), text));
     }
-    if (count_of(c, "out_of_memory") > 0) {
-        write_count(part(&line), count_of(c, "out_of_memory"), "time", "s");
-        str_append(&line, " out of memory by its quota");
-    }
+    if (count_of(c, "out_of_memory") > 0)
+        write_count(part(&line), count_of(c, "out_of_memory"), "refused allocation", "s");
     if (count_of(c, "uncounted_bytes") > 0)
-        str_printf(part(&line), "%s granted that no account has",
+        str_printf(part(&line), "%s allocated but not accounted",
                    show_bytes(count_of(c, "uncounted_bytes"), text));
     write_line(out, "Memory", &line);
 }
@@ -204,7 +202,7 @@ static void write_rate(const json_t *c, struct str *out)
     double periods = count_of(c, "rate_periods");
     str_init(&line, LINE_MAX_BYTES);
     if (periods > 0)
-        str_printf(&line, "off by %.1f%% of the device's time on average",
+        str_printf(&line, "average deviation %.1f%% of the device's time",
                    count_of(c, "rate_error_permille") / periods / 10);
     write_line(out, "Rate", &line);
 }
@@ -247,9 +245,8 @@ static void write_account(const json_t *protection, struct str *out)
 {
     char counted[SHOW_TEXT_MAX], peak[SHOW_TEXT_MAX], beyond[SHOW_TEXT_MAX];
     char overhead[SHOW_TEXT_MAX];
-    str_printf(out,
-               "%-12s %s by its own account, at most %s so far, %s beyond it, of which %s count\n",
-               "Holds", show_bytes(json_fraction(protection, "counted_bytes", 0), counted),
+    str_printf(out, "%-12s %s (peak %s), %s unaccounted, of which %s count against the quota\n",
+               "Allocated", show_bytes(json_fraction(protection, "counted_bytes", 0), counted),
                show_bytes(json_fraction(protection, "peak_bytes", 0), peak),
                show_bytes(json_fraction(protection, "uncounted_bytes", 0), beyond),
                show_bytes(json_fraction(protection, "overhead_bytes", 0), overhead));

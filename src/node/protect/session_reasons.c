@@ -1,4 +1,4 @@
-/* The limits in a session's page in words: the strictest of its devices, and the reason. */
+/* Describes the limits in a session's page: the strictest value of all devices, and the reason. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -22,8 +22,8 @@ static void add(struct list_of_limits *list, const char *name, uint64_t value, c
     str_copy(limit->reason, sizeof limit->reason, reason);
 }
 
-/* Returns the smallest value of a limit over the devices, of which 0 means none; *ret_device is its
- * device. */
+/* Returns the smallest value of a limit over the devices; 0: no limit. Sets *ret_device to the
+ * device of that value. */
 static uint32_t strictest(const struct session *s, const _Atomic uint32_t *first, int *ret_device)
 {
     uint32_t lowest = 0;
@@ -69,20 +69,20 @@ static uint64_t sms_of(const struct session *s)
 static void add_share(const struct session *s, struct list_of_limits *list)
 {
     const struct terms *terms = s->terms;
-    char reason[LIMIT_REASON_MAX], kept[40] = "kept by MPS";
+    char reason[LIMIT_REASON_MAX], kept[44] = "enforced by MPS";
     uint64_t sms = sms_of(s);
     if (sms > 0)
-        (void)snprintf(kept, sizeof kept, "kept by MPS: %" PRIu64 " SMs", sms);
+        (void)snprintf(kept, sizeof kept, "enforced by MPS: %" PRIu64 " SMs", sms);
     int percent = terms->has_mps ? terms_share_percent(terms) : terms->share_max_percent;
     if (percent >= FULL_PERCENT)
-        str_copy(reason, sizeof reason, "it may use all of them");
+        str_copy(reason, sizeof reason, "all SMs allowed");
     else if (terms->has_mps && terms->share_why[0])
         (void)snprintf(reason, sizeof reason, "%.80s, %s", terms->share_why, kept);
     else if (terms->has_mps)
-        (void)snprintf(reason, sizeof reason, "as it was granted, %s", kept);
+        (void)snprintf(reason, sizeof reason, "the granted share, %s", kept);
     else
-        (void)snprintf(reason, sizeof reason, "as it was granted, %s: %.70s",
-                       is_task(s) ? "kept by the rate of its launches" : "and kept by nobody",
+        (void)snprintf(reason, sizeof reason, "the granted share, %s: %.70s",
+                       is_task(s) ? "enforced by the launch rate" : "not enforced",
                        terms->without_mps);
     add(list, "share_percent", (uint64_t)percent, reason);
 }
@@ -92,10 +92,10 @@ static void add_window(const struct session *s, struct list_of_limits *list)
     int device;
     uint32_t window_us = strictest(s, &s->limits.page->devices[0].window_us, &device);
     add(list, "window_us", window_us,
-        !is_task(s)                         ? "services are never held"
-        : throttled_to(s, device)           ? "its device is under pressure"
-        : mode_on(s, device) == LIMITS_TIME ? "a service is on its device"
-                                            : "so that its end harms nobody");
+        !is_task(s)                         ? "services are never delayed"
+        : throttled_to(s, device)           ? "the node throttles the device"
+        : mode_on(s, device) == LIMITS_TIME ? "a service shares the device"
+                                            : "so that neighbours survive a kill");
 }
 
 static void add_gate(const struct session *s, struct list_of_limits *list)
@@ -103,10 +103,10 @@ static void add_gate(const struct session *s, struct list_of_limits *list)
     int device;
     uint32_t gate_us = strictest(s, &s->limits.page->devices[0].gate_us_max, &device);
     add(list, "gate_us", gate_us,
-        !is_task(s)                          ? "services are never held"
-        : gate_us                            ? "a service is on its device, and comes first"
-        : mode_on(s, device) == LIMITS_SPACE ? "services on its device go on beside it"
-                                             : "no service is on its device");
+        !is_task(s)                          ? "services are never delayed"
+        : gate_us                            ? "a service shares the device and goes first"
+        : mode_on(s, device) == LIMITS_SPACE ? "services on the device run at the same time"
+                                             : "no service shares the device");
 }
 
 static void add_linger(const struct session *s, struct list_of_limits *list)
@@ -115,9 +115,9 @@ static void add_linger(const struct session *s, struct list_of_limits *list)
     uint32_t gate_us = strictest(s, &s->limits.page->devices[0].gate_us_max, &device);
     uint32_t linger_us = strictest(s, &s->limits.page->devices[0].linger_us, &device);
     add(list, "linger_us", linger_us,
-        linger_us > 0 ? "the gate stays shut for that long after a service became idle"
+        linger_us > 0 ? "the gate opens this long after a service became idle"
         : gate_us > 0 ? "the gate opens as soon as a service is idle"
-                      : "there is no gate");
+                      : "no gate");
 }
 
 static void add_rate(const struct session *s, struct list_of_limits *list)
@@ -129,12 +129,12 @@ static void add_rate(const struct session *s, struct list_of_limits *list)
                        ? 0
                        : (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT;
     add(list, "rate_permille", permille,
-        !is_task(s)                                       ? "services are never held"
-        : permille && permille == own                     ? "its share, which MPS does not keep"
-        : permille && permille == throttled_to(s, device) ? "its device is under pressure"
-        : permille                                        ? "services on its device need the rest"
-        : terms_share_percent(terms) < FULL_PERCENT       ? "MPS keeps its share"
-                                                          : "it may use the device all the time");
+        !is_task(s)                                       ? "services are never delayed"
+        : permille && permille == own                     ? "the share, which MPS does not enforce"
+        : permille && permille == throttled_to(s, device) ? "the node throttles the device"
+        : permille                                        ? "services on the device need the rest"
+        : terms_share_percent(terms) < FULL_PERCENT       ? "MPS enforces the share"
+                                                          : "all of the device's time allowed");
 }
 
 static void add_lease(const struct session *s, struct list_of_limits *list)
@@ -142,10 +142,10 @@ static void add_lease(const struct session *s, struct list_of_limits *list)
     uint64_t deadline_ms = atomic_load(&s->limits.page->lease_deadline_ms);
     uint64_t now_ms = (uint64_t)clock_boot_ms();
     add(list, "lease_ms", deadline_ms > now_ms ? deadline_ms - now_ms : 0,
-        !is_task(s)             ? "services are never fenced"
-        : deadline_ms == 0      ? "there is no lease"
-        : deadline_ms <= now_ms ? "control was not heard in time: it launches nothing"
-                                : "until control must be heard again");
+        !is_task(s)             ? "leases apply to tasks only"
+        : deadline_ms == 0      ? "no lease yet"
+        : deadline_ms <= now_ms ? "the lease expired: no launches until control answers"
+                                : "until the lease expires");
 }
 
 int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMITS_MAX])
@@ -154,7 +154,8 @@ int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMIT
     if (!s->limits.page)
         return 0;
     add(&list, "quota_bytes", s->terms->quota_bytes,
-        s->terms->quota_bytes ? "as it asked for, on each device" : "it has its devices to itself");
+        s->terms->quota_bytes ? "the submitted quota, on each device"
+                              : "exclusive use of the devices");
     add_share(s, &list);
     add_window(s, &list);
     add_gate(s, &list);
