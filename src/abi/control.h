@@ -12,9 +12,9 @@
  *   MICROSECONDS COUNT   one line each, at most CONTROL_LATENCIES_MAX lines; the newline of the
  *   …                    last line is optional
  *
- * A report counts latencies in places of a logarithmic scale, 16 places for each doubling. The
- * length of a report thus does not depend on the number of requests, and a latency is wrong by less
- * than 7 percent: see control_latency_place().
+ * A report counts latencies in the buckets ("places") of a logarithmic scale, 16 places for each
+ * doubling. The length of a report thus does not depend on the number of requests, and the error of
+ * a latency is below 7 percent: see control_latency_place().
  */
 #pragma once
 #include <stdint.h>
@@ -28,10 +28,11 @@
 
 enum {
     CONTROL_REPLY_MAX = 256,
-    /* Places up to four minutes; the last place also counts longer latencies. */
+    /* Places for latencies up to four minutes; the last place also counts longer latencies. */
     CONTROL_LATENCY_PLACES = 400,
     CONTROL_LATENCIES_MAX = CONTROL_LATENCY_PLACES,
-    /* Places per doubling; each latency below as many microseconds has a place of its own. */
+    /* Places per doubling; each latency below this number of microseconds has a place of its
+     * own. */
     CONTROL_LATENCY_FINE = 16,
     CONTROL_LATENCY_FINE_BITS = 4,
 };
@@ -47,7 +48,8 @@ static inline unsigned control_latency_place(uint64_t us)
     return place < CONTROL_LATENCY_PLACES ? (unsigned)place : CONTROL_LATENCY_PLACES - 1;
 }
 
-/* Returns the shortest latency of a place. CONTROL_LATENCY_PLACES: the end of the last place. */
+/* Returns the shortest latency of a place; for CONTROL_LATENCY_PLACES, the end of the last
+ * place. */
 static inline uint64_t control_latency_us(unsigned place)
 {
     if (place < CONTROL_LATENCY_FINE)

@@ -1,7 +1,7 @@
 /*
  * The part of NVML's binary interface that gpumux uses, hooks or emulates, so that the build does
- * not need NVML's header: the types in NVML's own words, as api/nvml_calls.def uses them, and the
- * numbers.
+ * not need NVML's header: the types under NVML's own names, as api/nvml_calls.def uses them, and
+ * the numbers.
  */
 #pragma once
 #include "abi/parameters.h"
@@ -20,7 +20,7 @@ typedef int nvmlReturn_t, nvmlClockType_t, nvmlComputeMode_t, nvmlEccCounterType
 typedef int nvmlEnableState_t, nvmlMemoryErrorType_t, nvmlMemoryLocation_t, nvmlPstates_t;
 typedef int nvmlTemperatureSensors_t, nvmlTemperatureThresholds_t;
 
-/* Bits: reasons why clocks are lower than possible. */
+/* Bits: reasons why clocks are below their maximum. */
 enum {
     NVML_REASON_GPU_IDLE = 0x1,
     NVML_REASON_SW_POWER_CAP = 0x4,
@@ -105,7 +105,7 @@ enum nvml_gpm_metric_id {
 
 enum {
     NVML_GPM_VERSION = 1,
-    /* Larger than today's list, with room for metrics of newer drivers. */
+    /* Larger than today's list of metrics, with room for metrics of newer drivers. */
     NVML_GPM_METRICS_MAX = 512,
 };
 

@@ -15,7 +15,7 @@
  * writer's existing mapping stays writable, and nobody can make another writable mapping, not even
  * through /proc/PID/fd. The ledger is sealed SHRINK | GROW | SEAL. The agent checks the size of a
  * status page after sealing the page and before mapping it, so that no truncation can make a reader
- * fault. The contents of a status page and of a ledger are claims of the workload: the agent bounds
+ * crash. The contents of a status page and of a ledger are claims of the workload: the agent bounds
  * every number that it reads there, and uses the ledger for decisions about that attempt only.
  *
  * Versions. Every page starts with struct page_header. A new field goes to the end of a struct or
@@ -91,9 +91,9 @@ enum limits_mode {
     LIMITS_SPACE = 2, /* the service has SMs of its own */
 };
 
-/* Assumed device memory of a context where the limits give no value. */
+/* Assumed device memory of a context, if the limits page gives no value. */
 #define LIMITS_CONTEXT_BYTES (UINT64_C(600) << 20)
-/* Time from the end of the lease until a task ends itself, where the limits give no value. */
+/* Time from the expiry of the lease until a task ends itself, if the limits page gives no value. */
 enum { LIMITS_FENCE_MS = 30000 };
 
 struct limits_device {
@@ -106,7 +106,8 @@ struct limits_device {
     _Atomic uint32_t share_percent; /* part of the SMs, by which GPU time is weighted; 0: all SMs */
     /* Services on the device whose status pages this attempt receives. */
     _Atomic uint32_t neighbour_count;
-    /* Time that the gate stays shut after services became idle: the next request may follow. */
+    /* Time for which the gate stays shut after services became idle, as the next request may
+     * follow. */
     _Atomic uint32_t linger_us;
     _Atomic uint32_t gate_place; /* enum limits_gate_place */
     uint8_t reserved[64];
@@ -116,8 +117,8 @@ struct limits_device {
 
 struct limits_page {
     struct page_header header;
-    /* Grows after any other field has changed, also when a new agent takes over. Code that caches a
-     * value derived from limits compares this number to detect a change. */
+    /* Grows after any other field has changed, also when a new agent takes over the page. Code that
+     * caches a value derived from limits compares this number to detect a change. */
     _Atomic uint64_t sequence;
     /* Grows after the agent has sent a message to any of the attempt's processes. The shim reads
      * its socket when this number changes, and so needs no thread for the socket. */
@@ -128,16 +129,16 @@ struct limits_page {
     /* Number of entries in `devices`, fixed for the attempt. 0: the entries have no UUIDs, and an
      * entry's index is the number of the device in the process. */
     uint32_t device_count;
-    /* Time from the end of the lease until a task ends itself; 0: LIMITS_FENCE_MS. */
+    /* Time from the expiry of the lease until a task ends itself; 0: LIMITS_FENCE_MS. */
     _Atomic uint32_t fence_ms;
     uint8_t reserved[152];
     struct limits_device devices[PAGE_DEVICES_MAX];
-    /* Device memory of a process beyond its account in the ledger, such as contexts and modules,
+    /* Device memory of a process that the ledger does not count, such as contexts and modules;
      * measured by the agent. Indexed by device, then by slot. */
     _Atomic uint64_t overhead_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
-    /* Start of the reading of the device from which overhead_bytes follows; of several readings,
-     * the first. Written after overhead_bytes. The reading includes all contexts that were complete
-     * by then. 0: not measured. */
+    /* Time at which the agent began to measure overhead_bytes; 0: not measured. If the agent
+     * combined several measurements, the start of the first. Written after overhead_bytes. The
+     * measurement includes all contexts that were complete at this time. */
     _Atomic uint64_t measured_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };
 
@@ -181,7 +182,8 @@ struct status_page {
     _Atomic uint64_t started[PAGE_STREAMS_MAX];
     uint8_t reserved_started[4096 - 64 - 8 * PAGE_STREAMS_MAX];
     _Atomic uint64_t completed[PAGE_STREAMS_MAX];
-    /* Indexed by device; read by the GPU. 1: the streams wait there for a busy service. */
+    /* Indexed by device; read by the GPU. 1: the process's streams on the device wait for a busy
+     * service. */
     _Atomic uint32_t shut[PAGE_DEVICES_MAX];
     uint8_t reserved_completed[4096 - 8 * PAGE_STREAMS_MAX - 4 * PAGE_DEVICES_MAX];
 };
@@ -195,22 +197,23 @@ enum ledger_feature {
 struct ledger_page {
     struct page_header header;
     /* The slot's owner: pid << 32 | the low 32 bits of the start time, both as in /proc. 0: the
-     * slot is free. The agent writes this word for its successor, which finds the page without
+     * slot is free. The agent writes this word for the next agent, which inherits the page without
      * knowing the processes. */
     _Atomic uint64_t owners[PAGE_PROCESSES_MAX];
     /* Number of slots in use, as limits_page.slot_count, but kept up to date by every agent: a
-     * process may still have the limits page of an earlier agent, which lacks slots that a later
-     * agent has given. The agent raises this number before it gives the slot. */
+     * process may still map the limits page of an earlier agent, which lacks the slots that a later
+     * agent assigned. The agent raises this number before it assigns a slot. */
     _Atomic uint32_t slot_count;
     uint8_t reserved[1980];
-    /* Device memory held, indexed by device, then by slot. A process adds to its own slot before it
-     * allocates, and subtracts after it has freed: the sum over the slots never misses held memory.
-     * The agent sets a dead process's slots to 0 once the device has freed its memory. */
+    /* Allocated device memory, indexed by device, then by slot. A process adds to its own slot
+     * before it allocates, and subtracts after it has freed: the sum over the slots never misses
+     * allocated memory. The agent sets a dead process's slots to 0 once the device has freed its
+     * memory. */
     _Atomic uint64_t held_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
     /* Assumed device memory of contexts that the agent has not measured yet, reserved before a
-     * context is made. The number counts while context_ms, the time when the newest context was
-     * complete (UINT64_MAX: a context is being made), is not before measured_ms.
-     * Written and set to 0 by the writers of held_bytes. */
+     * context is made. The number counts unless context_ms is before measured_ms. context_ms is the
+     * time when the newest context was complete; UINT64_MAX: a context is being made. Both fields
+     * are written and set to 0 by the writers of held_bytes. */
     _Atomic uint64_t context_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
     _Atomic uint64_t context_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };

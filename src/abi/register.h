@@ -4,11 +4,11 @@
  * GPUMUX_REGISTER names a unix SOCK_SEQPACKET socket of the agent. One packet is one of the structs
  * below; file descriptors travel with the packet by SCM_RIGHTS, in the order given in brackets. The
  * agent identifies a process by SO_PEERCRED, refuses a peer whose pid is not visible to the agent,
- * and learns of the end of a process from a pidfd: the socket alone may be held open by a child.
+ * and learns of the end of a process from a pidfd, because a child may keep the socket open.
  *
  *   from     packet     descriptors       when and why
  *   process  HELLO      [status]          once, before the first CUDA call
- *   process  HELLO      [status, ledger]  again, after the agent has gone: the process's own pages
+ *   process  HELLO      [status, ledger]  again, after the agent's end: the process's own pages
  *                                         and its slot, which a new agent takes over
  *   process  FILES      [device files]    after a context was made or a stream first used, and
  *                                         after a second HELLO: all device files, see below
@@ -18,12 +18,12 @@
  *   agent    GONE                         neighbour `number` has ended; the number may be reused
  *
  * After WELCOME the agent adds 1 to limits_page.messages after each packet that it sends. A forked
- * child is a process of its own: the child says HELLO with a status page of its own.
+ * child is a process of its own: the child sends HELLO with a status page of its own.
  *
- * Why FILES. When the device files of an MPS client close while one of its kernels still runs, all
- * its neighbours fail: on an H200, killing a client with 20 ms of work left did so every second
- * time. The agent therefore keeps the device files open too, and closes them when the device has
- * finished the work of the process.
+ * Why FILES. If the device files of an MPS client close while a kernel of the client still runs,
+ * all neighbours of the client fail. On an H200, every second kill of a client with 20 ms of
+ * outstanding work had this effect. The agent therefore keeps the device files open too, and closes
+ * the files when the device has finished the work of the process.
  *
  * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` the sender's size of the
  * struct. A struct only grows at its end. A receiver uses the known part of a longer packet, and
@@ -63,7 +63,7 @@ struct register_hello {
     struct register_header header;
     uint32_t page_version; /* PAGE_VERSION of the shim */
     uint32_t again; /* 1: registered before; `slot` and the ledger are those of that registration */
-    uint64_t features; /* bits of enum status_feature that the process may come to fill */
+    uint64_t features; /* bits of enum status_feature: fields that the process may fill */
     char mark[128]; /* GPUMUX_MARK, 0-terminated; a hint that the agent checks against the cgroup */
     uint32_t slot;  /* the slot of the earlier registration; valid if `again` is 1 */
     uint32_t reserved;

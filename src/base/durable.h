@@ -23,8 +23,9 @@ int durable_replace(struct error *e, int directory_fd, const char *name, const v
                     size_t length);
 
 /*
- * Opens a regular file of `owner`, root or this process's user for reading. Returns -ERR_NOT_FOUND
- * if the file is absent, -ERR_DENIED for a symbolic link, a pipe or another user's file.
+ * Opens for reading a regular file that belongs to `owner`, root or this process's user. Returns
+ * -ERR_NOT_FOUND if the file is absent, -ERR_DENIED for a symbolic link, a pipe or another user's
+ * file.
  */
 int durable_open(struct error *e, int directory_fd, const char *name, uid_t owner, int *ret_fd);
 /* Appends the file's content to *out. Returns -ERR_TOO_LARGE beyond out->max. */

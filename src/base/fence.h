@@ -1,6 +1,6 @@
 /*
  * Fence against a second daemon on the same state. The fence is an flock, which the kernel releases
- * as soon as its last holder is gone, even after a crash.
+ * as soon as the last process with the open file has ended, even after a crash.
  */
 #pragma once
 #include <stdbool.h>
@@ -13,6 +13,6 @@ enum { FENCE_PATIENCE_MS = 1000 };
  * until exec, a moment later.
  */
 bool fence_take(int fd);
-/* Returns whether a process holds the lock; false also if the file cannot be opened. The probe
- * takes a shared lock for a moment, which fence_take() waits out. */
+/* Returns whether a process holds the lock; false also if the file cannot be opened. The call takes
+ * a shared lock for a moment; a concurrent fence_take() retries. */
 bool fence_is_taken(const char *path);

@@ -2,7 +2,7 @@
  * Commands: one table (commands.c) lists every command with its options. Parsing, --help, man pages
  * and completion use this table; no other place describes an option.
  *
- * A new command is one entry in commands.c, and a function in a file of the room of its topic.
+ * A new command is one entry in commands.c, and a function in a file in the folder of its topic.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,7 +18,7 @@ enum command_exit {
     COMMAND_NOT_FOUND = 3,
     COMMAND_DENIED = 4,
     COMMAND_UNREACHABLE = 5,
-    COMMAND_NEVER = 6, /* submit --dry-run: the workload would never start here */
+    COMMAND_NEVER = 6, /* submit --dry-run: the workload can never start */
     COMMAND_TIMED_OUT = 124,
 };
 
@@ -50,7 +50,7 @@ struct command {
     const char *completes;
     /* the first operand ends the options; everything after it is an operand */
     bool stops_at_operand;
-    bool hidden; /* works, but is not listed */
+    bool hidden; /* the command works, but help does not list the command */
     size_t operands_least, operands_most;
     int (*run)(const struct invocation *in);
 };

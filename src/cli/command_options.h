@@ -1,4 +1,4 @@
-/* Options that several commands have, used only by the table in commands.c. */
+/* Options that several commands share, used only by the table in commands.c. */
 #pragma once
 #include "cli/command.h"
 
@@ -11,8 +11,8 @@
     {"url", 0, "URL", "connect to gpumux on another machine, https://HOST:PORT (default: "         \
      "$GPUMUX_URL)", NULL}
 #define OUTPUT_OPTION                                                                              \
-    {"output", 'o', "table|wide|json|yaml", "print in this format; wide adds columns to the table",\
-     NULL}
+    {"output", 'o', "table|wide|json|yaml", "print in this format; wide: the table with more "     \
+     "columns", NULL}
 #define QUIET_OPTION(help) {"quiet", 'q', NULL, help, NULL}
 #define STATE_OPTION                                                                               \
     {"state", 0, "DIR", "use this state directory (default: /var/lib/gpumux for root, "            \
@@ -20,16 +20,17 @@
 
 #define DAEMON_OPTIONS                                                                             \
     STATE_OPTION,                                                                                  \
-    {"config", 'c', "FILE", "read the configuration from FILE ('gpumux config default' prints "    \
-     "one; default: no file)", NULL},                                                              \
-    {"set", 0, "KEY=VALUE", "set a key of the configuration, over --config; may be repeated", NULL}
+    {"config", 'c', "FILE", "read the configuration from FILE ('gpumux config default' prints a "  \
+     "template; default: no file)", NULL},                                                         \
+    {"set", 0, "KEY=VALUE", "set a configuration key, with precedence over --config; may be "      \
+     "repeated", NULL}
 #define POLICY_OPTION                                                                              \
     {"policy", 0, "POLICY", "place workloads by this policy, like --set policy=POLICY: gpumux "    \
      "(default), firstfit, exclusive, …", NULL}
 #define LISTEN_OPTION                                                                              \
     {"listen", 0, "ADDRESS", "[HOST:]PORT: listen for clients and nodes with TLS, after 'gpumux "  \
      "control init' (default HOST: 127.0.0.1); unix:PATH: put the API socket at PATH (default: "   \
-     "api.sock in the state directory); may be given once for each", NULL}
+     "api.sock in the state directory); may be given once in each form", NULL}
 #define NODE_SOCKET_OPTION                                                                         \
     {"node-socket", 0, "PATH", "socket that connects control and the nodes of one machine "        \
      "(default: node.sock in the state directory)", NULL}
@@ -53,31 +54,34 @@
     {"name", 'n', "NAME", "name of the workload (default: made from the command)", "name"},        \
     {"devices", 'd', "N", "number of GPUs, all on one node; 0: no GPU (default 1)", "devices"},    \
     {"model", 0, "MODEL", "run only on devices whose model name contains MODEL", "model"},         \
-    {"quota", 'm', "SIZE", "device memory on each device, such as 8g (default: the whole device, " \
+    {"quota", 'm', "SIZE", "memory quota on each device, such as 8g (default: the whole device, "  \
      "shared with no other workload)", "quota"},                                                   \
-    {"share", 's', "PERCENT", "percent of each device's SMs, guaranteed and at most", "share"},    \
+    {"share", 's', "PERCENT", "percent of each device's SMs: sets --share-min and --share-max",    \
+     "share"},                                                                                     \
     {"share-min", 0, "PERCENT", "guaranteed percent of each device's SMs (default 0)",             \
      "share.min"},                                                                                 \
-    {"share-max", 0, "PERCENT", "largest percent of each device's SMs (default 100)", "share.max"},\
-    {"batch", 0, "N", "batch size that the command was tuned for, passed on as GPUMUX_BATCH_SIZE", \
-     "batch.reference"},                                                                           \
+    {"share-max", 0, "PERCENT", "largest percent of each device's SMs that the workload may use "  \
+     "(default 100)", "share.max"},                                                                \
+    {"batch", 0, "N", "batch size for which the command was tuned; the command gets this number "  \
+     "as GPUMUX_BATCH_SIZE", "batch.reference"},                                                   \
     {"batch-min", 0, "N", "smallest batch size that gpumux may choose", "batch.min"},              \
     {"batch-max", 0, "N", "largest batch size that gpumux may choose", "batch.max"},               \
     {"batch-step", 0, "N", "choose only batch sizes that are multiples of N", "batch.step"},       \
     {"slo", 0, "PERCENTILE:TIME", "latency target of a service; 99:50ms: 99 % of the requests "    \
      "within 50 ms", "slo"},                                                                       \
     {"samples", 0, "N", "expected number of samples that the task processes", "expected.samples"}, \
-    {"duration", 0, "TIME", "expected run time of the task alone on a device",                     \
+    {"duration", 0, "TIME", "expected run time of the task alone on a device, such as 90m",        \
      "expected.duration"},                                                                         \
     {"time-limit", 't', "TIME", "end an attempt that runs longer than TIME, such as 4h (default: " \
      "no limit)", "time_limit"},                                                                   \
-    {"priority", 'p', "N", "priority from -1000 to 1000; larger starts first (default 0)",         \
-     "priority"},                                                                                  \
-    {"retries", 0, "N", "number of the workload's own failures that are retried (default 0)",      \
-     "retries"},                                                                                   \
-    {"grace", 0, "TIME", "time between SIGTERM and SIGKILL (default 10s)", "grace"},               \
-    {"resume", 0, "COMMAND", "shell command of all attempts after the first that ran (default: "   \
-     "the same command)", "resume"},                                                               \
+    {"priority", 'p', "N", "priority from -1000 to 1000; workloads with a larger priority start "  \
+     "first (default 0)", "priority"},                                                             \
+    {"retries", 0, "N", "largest number of retries after failures of the workload itself "         \
+     "(default 0)", "retries"},                                                                    \
+    {"grace", 0, "TIME", "time between SIGTERM and SIGKILL when gpumux ends the workload "         \
+     "(default 10s)", "grace"},                                                                    \
+    {"resume", 0, "COMMAND", "shell command that replaces the command once an attempt has run "    \
+     "(default: the command itself)", "resume"},                                                   \
     {"label", 'l', "KEY=VALUE", "attach a label to the workload; may be repeated", "labels"},      \
     {"node-label", 0, "KEY=VALUE", "run only on nodes with this label; may be repeated",           \
      "node_labels"},                                                                               \
@@ -85,14 +89,15 @@
      ":ended, after any end of WORKLOAD; may be repeated", "after"},                               \
     {"env", 'e', "KEY=VALUE", "set an environment variable of the workload; may be repeated",      \
      "environment"},                                                                               \
-    {"export", 0, "all|none|LIST", "pass on your environment variables: all (default); none but "  \
-     "PATH, HOME, USER, LOGNAME, SHELL and LANG; or NAME,NAME and those six", NULL},               \
+    {"export", 0, "all|none|LIST", "environment variables to pass on: all (default); none: only "  \
+     "PATH, HOME, USER, LOGNAME, SHELL and LANG; NAME,NAME: these six and the named variables",    \
+     NULL},                                                                                        \
     {"directory", 'C', "DIR", "working directory (default: your current directory)", "directory"}, \
-    {"user", 'u', "NAME", "account to run as (default: yours); only administrators may name "      \
-     "another account", "user"},                                                                   \
+    {"user", 'u', "NAME", "account under which the workload runs (default: yours); only "          \
+     "administrators may name another account", "user"},                                           \
     {"ready", 0, "started|client|port:N|command:TEXT", "when a service counts as running: its "    \
-     "process has started (default), it reports so through libgpumux, port N accepts connections, "\
-     "or the shell command TEXT succeeds", "ready"},                                               \
+     "process has started (default), the service reports readiness through libgpumux, port N "     \
+     "accepts connections, or the shell command TEXT succeeds", "ready"},                          \
     {"on-node-lost", 0, "requeue|wait", "when the node is lost, requeue the workload (default) or "\
      "wait for the node", "on_node_lost"},                                                         \
     {"protection", 0, "on|off", "enforce quota and share (default on); only administrators may "   \

@@ -1,5 +1,6 @@
-/* How the library sends commands to the supervisor: one connection a command, closed after it. All
- * names begin with gpumux_, because libgpumux.a links them into other people's programs. */
+/* The library opens one connection to the supervisor for each command, and closes the connection
+ * afterwards. All names begin with gpumux_, because libgpumux.a links the names into other people's
+ * programs. */
 #pragma once
 #include <stdint.h>
 

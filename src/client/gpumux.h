@@ -11,7 +11,7 @@
  *     gpumux_close(g);
  *
  * The same program also runs without gpumux: gpumux_open() then returns NULL, and every call
- * accepts NULL, does nothing, and returns the value that its comment gives as "outside".
+ * accepts NULL, does nothing, and returns the value that the call's comment gives as "outside".
  *
  * No call prints, ends the process, raises a signal, starts a thread or changes errno. No call
  * waits, except gpumux_tell_ready() with a wait_ms above 0. Several threads may make all calls at
@@ -32,8 +32,8 @@ extern "C" {
 
 struct gpumux;
 
-/* Returns NULL outside, that is, if gpumux did not start this program, and when memory is short.
- * The caller owns the handle and frees it with gpumux_close(). */
+/* Returns NULL outside (gpumux did not start this program), and when out of memory. The caller owns
+ * the handle and frees it with gpumux_close(). */
 struct gpumux *gpumux_open(void);
 /* Sends the counts that gpumux_report_progress() and gpumux_report_latency() have not sent yet, and
  * frees the handle. NULL is allowed. */
@@ -45,9 +45,9 @@ void gpumux_close(struct gpumux *g);
 
 /* Reports how many samples (a service: requests) this attempt has done so far; gpumux measures the
  * attempt's speed by that count. Call at least once in 10 seconds and as often as you like: at most
- * four counts a second are sent, the other calls cost about 100 ns. A count lower than the last
- * (after a return to a checkpoint) restarts the measurement. Only one process of a workload should
- * report progress.
+ * four counts a second are sent, the other calls cost about 100 ns. A count lower than the last one
+ * reported (after a return to a checkpoint) restarts the measurement. Only one process of a
+ * workload should report progress.
  * Outside: 0. Errors: -EINVAL above GPUMUX_PROGRESS_MAX, or the reason why the count could not be
  * sent, such as -EAGAIN or -ECONNREFUSED. */
 int gpumux_report_progress(struct gpumux *g, uint64_t done);
@@ -75,35 +75,37 @@ int gpumux_tell_ready(struct gpumux *g, int wait_ms);
 
 /* Returns the batch size to use now, or `otherwise` if gpumux suggests none, and outside. Ask again
  * wherever the program can change its batch size: a later version may change the size during an
- * attempt. Today the size is the one that the workload was submitted with (`batch`). */
+ * attempt. Today the size is the `batch` with which the workload was submitted. */
 uint64_t gpumux_batch_size(const struct gpumux *g, uint64_t otherwise);
-/* The smallest and the largest batch size that the description of the workload allows. 0: not set,
- * and outside. */
+/* Returns the smallest or the largest batch size that the description of the workload allows. 0:
+ * not set, and outside. */
 uint64_t gpumux_batch_size_min(const struct gpumux *g);
 uint64_t gpumux_batch_size_max(const struct gpumux *g);
-/* Every batch size is a multiple of this number. 0: not set, and outside. */
+/* Returns a number of which every batch size is a multiple. 0: not set, and outside. */
 uint64_t gpumux_batch_size_step(const struct gpumux *g);
 
-/* The number and the name of the workload. Outside: 0 and "". The name is valid until
+/* Returns the number or the name of the workload. Outside: 0 and "". The name is valid until
  * gpumux_close(). */
 uint64_t gpumux_workload_id(const struct gpumux *g);
 const char *gpumux_workload_name(const struct gpumux *g);
-/* The number of this attempt, from 1; above 1 an earlier attempt may have left a checkpoint.
- * Outside: 0. */
+/* Returns the number of this attempt, from 1; above 1 an earlier attempt may have left a
+ * checkpoint. Outside: 0. */
 int gpumux_attempt(const struct gpumux *g);
-/* The workload's index in its array, from 0. -1: the workload is in no array, and outside. */
+/* Returns the workload's index in its array, from 0. -1: the workload is in no array, and
+ * outside. */
 int gpumux_array_index(const struct gpumux *g);
-/* The name of the node. Outside: "". The name is valid until gpumux_close(). */
+/* Returns the name of the node. Outside: "". The name is valid until gpumux_close(). */
 const char *gpumux_node_name(const struct gpumux *g);
 
-/* The device memory that the workload may hold on each device. 0: no quota, and outside. */
+/* Returns the device memory that the workload may allocate on each device. 0: no quota, and
+ * outside. */
 uint64_t gpumux_quota_bytes(const struct gpumux *g);
-/* The percentage of each device's SMs that the workload is guaranteed. Outside: 0. */
+/* Returns the percentage of each device's SMs that the workload is guaranteed. Outside: 0. */
 int gpumux_share_min_percent(const struct gpumux *g);
-/* The percentage of each device's SMs that the workload may use at most. Outside: 100. */
+/* Returns the percentage of each device's SMs that the workload may use at most. Outside: 100. */
 int gpumux_share_max_percent(const struct gpumux *g);
 
-/* The version of this library, such as "0.1.0". */
+/* Returns the version of this library, such as "0.1.0". */
 const char *gpumux_library_version(void);
 
 #pragma GCC visibility pop

@@ -9,31 +9,31 @@
  *   2. only then carry out the REPLY and SEND actions of these steps.
  * If the commit fails, stage 2 must not happen: the caller answers every request with an error,
  * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*). Until a
- * commit succeeds, the caller may still answer the BEATs of open sessions to keep leases alive, if
- * it steps no cluster in the meantime and builds the next cluster after the last such answer.
+ * commit succeeds, the caller may still answer the BEATs of open sessions to extend leases, if the
+ * caller steps no cluster in the meantime and builds the next cluster after the last answer.
  *
  * A task has at most one living copy. Attempts on a node may live until the node's lease and the
  * periods after it (fence, drain) have passed, counted from the last message of the node; only then
- * does a task move to another node. A fresh cluster has no messages of any node, so it waits that
- * long from its first event.
+ * does a task move to another node. A new cluster has received no message from any node, so the
+ * cluster waits that long from its first event.
  *
  * The protocol tolerates lost, repeated and reordered messages. A node's hello opens a session and
  * lists all attempts of the node. SENDs carry the session and an increasing sequence number, and a
  * node drops SENDs older than the newest received. Unconfirmed SENDs are repeated after
- * `resend_ms`. A report has the complete state of one attempt and is repeated until settled. The
- * caller's duty: of two connections of one node, the one accepted later counts, and a hello from
- * the older one is dropped. The duties of a node:
- *   - of two WELCOMEs on one connection, the larger session counts; a new connection resets this;
- *   - of SUSPEND and RESUME, the order with the largest `turn` counts, others are answered with
- *     a report; a report shows the newest order received, and is sent when the order is
- *     accepted and when it is done;
- *   - a STOP for an unknown attempt is answered with an exited report (never_ran), and that
- *     attempt is never started afterwards;
- *   - without a lease, nothing is started and running tasks end in time; accepted attempts that
- *     have not started when the lease expires or the agent dies are over (never_ran), even if
- *     the lease is renewed;
- *   - a REPORT or BEAT answered with -ERR_CONFLICT means that the session is over: the node
- *     sends a new hello.
+ * `resend_ms`. A report contains the complete state of one attempt and is repeated until settled.
+ * The caller's duty: if a node has two connections, use the connection accepted later, and drop a
+ * hello from the older connection. The duties of a node:
+ *   - if two WELCOMEs arrive on one connection, use the larger session; a new connection resets
+ *     this rule;
+ *   - follow the SUSPEND or RESUME with the largest `turn`, and answer any other with a report; a
+ *     report shows the newest order received, and is sent when the order is accepted and when the
+ *     order is done;
+ *   - answer a STOP for an unknown attempt with an exited report (never_ran), and never start that
+ *     attempt afterwards;
+ *   - without a lease, start nothing and end running tasks in time; accepted attempts that have not
+ *     started when the lease expires or the agent dies are over (never_ran), even if the lease is
+ *     renewed;
+ *   - send a new hello when a REPORT or BEAT is answered with -ERR_CONFLICT: the session is over.
  */
 #pragma once
 #include <stdbool.h>
@@ -52,12 +52,12 @@ struct cluster;
 enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
 
 /* Limit of all unmet dependencies of live workloads, which are kept in memory and in the store. An
- * array that depends on an array has the product of both sizes. */
+ * array that depends on an array counts with the product of both sizes. */
 enum { CLUSTER_DEPENDENCIES_MAX = 1000 * 1000 };
 
 enum { CLUSTER_DEVICE_PPM = 1000 * 1000 };
 
-/* Limits on the devices that a user's or group's workloads hold at a time; CLUSTER_DEVICE_PPM is
+/* Limits on the devices that a user's or group's workloads occupy at a time; CLUSTER_DEVICE_PPM is
  * one device. */
 struct cluster_allowance {
     char name[USER_NAME_MAX];
@@ -72,20 +72,23 @@ struct cluster_config {
     int max_neighbours;
     int64_t ageing_ms; /* waiting time equivalent to one point of priority */
     const struct cluster_allowance *allowances; /* borrowed */
-    size_t allowance_count; /* 0: no allowances; otherwise users without one borrow everything */
-    size_t queue_max;       /* limit of live workloads */
-    size_t queue_max_user;  /* limit per owner except administrators; 0: queue_max */
-    int64_t lease_ms;       /* time that a node's attempts may run without control */
-    int64_t fence_ms;       /* after the lease: until supervisors ask attempts to end */
-    int64_t drain_ms;       /* after the fence: until supervisors end attempts by force */
-    int64_t margin_ms;      /* safety margin before a task is considered lost */
-    int64_t resend_ms;      /* interval between repeats of unconfirmed grants and stops */
-    int64_t backoff_min_ms, backoff_max_ms; /* between restarts of a service, and between retries */
-    int faults_max;                         /* own GPU faults after which a workload fails */
-    int64_t keep_finished_ms;               /* retention of finished workloads, by age */
-    size_t keep_finished_max;               /* retention of finished workloads, by number */
-    /* Time for which the wall clock must keep pace with the boot clock before ages count. A clock
-     * that is briefly wrong, as before the first time synchronization, deletes no history. */
+    /* 0: no allowances; otherwise users without an allowance borrow everything. */
+    size_t allowance_count;
+    size_t queue_max;      /* limit of live workloads */
+    size_t queue_max_user; /* limit per owner except administrators; 0: queue_max */
+    int64_t lease_ms;      /* time that a node's attempts may run without control */
+    int64_t fence_ms;      /* time from the lease's expiry until supervisors send SIGTERM */
+    int64_t drain_ms;      /* time from the end of the fence until supervisors send SIGKILL */
+    int64_t margin_ms;     /* safety margin before a task is considered lost */
+    int64_t resend_ms;     /* interval between repeats of unconfirmed grants and stops */
+    /* Pause between restarts of a service, and between retries. */
+    int64_t backoff_min_ms, backoff_max_ms;
+    int faults_max;           /* own GPU faults after which a workload fails */
+    int64_t keep_finished_ms; /* retention of finished workloads, by age */
+    size_t keep_finished_max; /* retention of finished workloads, by number */
+    /* Time for which the wall clock must keep pace with the boot clock before ages count. So a
+     * clock that is briefly wrong, as before the first time synchronization, causes no deletion of
+     * history. */
     int64_t clock_steady_ms;
     uint64_t seed;
 };
@@ -103,9 +106,9 @@ enum cluster_event_kind {
     CLUSTER_DRAIN, /* drain or undrain: `on` */
     CLUSTER_LEARN, /* new knowledge about a workload; no reply */
     /* Measured speed of a workload on its device; no reply. A workload with checkpoints that stays
-     * much slower than predicted is queued again. */
+     * much slower than predicted is requeued. */
     CLUSTER_MEASURED,
-    CLUSTER_FORECAST, /* config.forecast has new answers or kinds; no reply */
+    CLUSTER_FORECAST, /* config.forecast has new predictions or kinds; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,
@@ -130,7 +133,7 @@ struct cluster_submission {
     struct policy_known known;
     uint32_t allowance; /* 1 + index in the configuration; 0: none */
     uint64_t owner;     /* number of the submitting owner; equal for all items, like is_admin */
-    bool is_admin;      /* limited by queue_max only */
+    bool is_admin;      /* the submission is limited by queue_max only */
 };
 
 struct cluster_event {
@@ -146,7 +149,7 @@ struct cluster_event {
         } submit;
         struct {
             uint64_t workload;
-            int64_t grace_ms; /* -1: the workload's own; for CANCEL and REQUEUE */
+            int64_t grace_ms; /* for CANCEL and REQUEUE; -1: the workload's own grace period */
         } stop;               /* CANCEL, REQUEUE, SUSPEND, RESUME */
         struct {
             const char *node;
@@ -159,24 +162,21 @@ struct cluster_event {
         struct {
             uint64_t workload;
             int attempt;
-            double pd,
-                /* Both > 0; predicted_pd dates from before any measurement of this combination. */
-                predicted_pd;
+            double pd;           /* > 0 */
+            double predicted_pd; /* > 0; predicted before any measurement of this combination */
         } measured;
         struct {
-            /* Indexed by kind, `count` entries: workloads of this program have this kind from now
-             * on. */
+            /* Indexed by kind, `count` entries. true: workloads of this program have this kind from
+             * now on. */
             const bool *known;
             size_t count;
         } forecast;
         struct {
             const struct node_info *info;
             size_t count;
-            const struct attempt_report
-                /* All attempts that the node has not been told to settle. */
-                *attempts;
+            const struct attempt_report *attempts; /* all attempts that the node has not settled */
             size_t health_count;
-            const struct device_health *health; /* of the devices that the node monitors */
+            const struct device_health *health; /* health of the devices that the node monitors */
         } hello;
         struct {
             const char *node;
@@ -207,7 +207,7 @@ enum cluster_action_kind {
     CLUSTER_SEND_STOP,    /* end this attempt */
     CLUSTER_SEND_SUSPEND, /* move device memory to the host */
     CLUSTER_SEND_RESUME,  /* move device memory back */
-    CLUSTER_SEND_SETTLE,  /* the end is stored: stop reporting */
+    CLUSTER_SEND_SETTLE,  /* the end is stored: stop reporting the attempt */
     /* Answer to a beat: extends the lease from the sending time of that beat. */
     CLUSTER_SEND_BEAT,
     CLUSTER_ACTION_END
@@ -226,7 +226,8 @@ struct cluster_action {
     const struct node_info *info; /* STORE_NODE; valid until the next step */
     uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
     int attempt;                  /* SEND_GRANT/STOP/SUSPEND/RESUME/SETTLE, EVENT_LOG */
-    int turn;                     /* SEND_SUSPEND/RESUME: answered by a report with this number */
+    /* SEND_SUSPEND/RESUME: number that the node repeats in its report. */
+    int turn;
     bool suspect, ran_before;     /* SEND_GRANT */
     const struct attempt *placed; /* SEND_GRANT: placement; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */
@@ -259,8 +260,8 @@ void cluster_free(struct cluster *c);
 
 /*
  * Rebuilds a cluster from the store, before the first step: first all nodes, then the workloads in
- * any order. A live workload comes with all its data; of a finished workload only id, key and end
- * are kept.
+ * any order. A live workload needs all its data. The cluster keeps only the id, the key and the end
+ * of a finished workload.
  */
 int cluster_load_node(struct cluster *c, const struct node_info *info, bool drained);
 struct cluster_stored {
@@ -275,7 +276,7 @@ struct cluster_stored {
     size_t after_count;
     const struct cluster_after *after; /* all by id */
     const struct workload_status *status;
-    struct policy_known known; /* live workloads only, like the next two fields */
+    struct policy_known known; /* live workloads only, also `allowance` and `owner` */
     uint32_t allowance;
     uint64_t owner;
 };
@@ -291,13 +292,13 @@ void cluster_load_done(struct cluster *c, uint64_t last_id, struct clock_now now
 int cluster_step(struct cluster *c, const struct cluster_event *event,
                  struct cluster_actions *actions);
 
-/* Returns when the next TICK is due (boot clock); INT64_MAX if no timer is set. */
+/* Returns the boot-clock time of the next TICK; INT64_MAX if no timer is set. */
 int64_t cluster_next_tick(const struct cluster *c);
 
 /* ---- queries, without side effects ---- */
 
-/* Where a workload of a submission would go now, after the workloads of the submission that precede
- * it. An empty node means no start now, and text gives the reason. */
+/* Placement that a workload of a submission would get now, after the placement of all earlier
+ * workloads of that submission. An empty node means no start now, and text gives the reason. */
 struct cluster_preview {
     char node[NODE_NAME_MAX];
     int device_count;
@@ -313,38 +314,36 @@ struct cluster_candidate {
     /* Location of one of these devices. */
     char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX];
     size_t devices, neighbours;
-    bool chosen,
-        /* here: the workload runs on this device, listed separately if another one is chosen. */
-        here;
+    bool chosen;
+    bool here;        /* the workload runs on this device, listed separately if another is chosen */
     bool judged;      /* the fields below are valid */
-    double speed, pd; /* of the workload on this device, by the forecast */
-    double gain;      /* speed of the workload minus the loss of its neighbours */
+    double speed, pd; /* predicted for the workload on this device */
+    double gain;      /* speed of the workload minus the speed that its neighbours lose */
     /* The service closest to its SLO, or furthest beyond it: */
     double slo_ms;                  /* 0: none */
-    double p99_ms;                  /* with the workload on the device; 0: unknown */
-    bool is_p99_guess;              /* not measured, so no reason for a refusal */
+    double p99_ms;                  /* p99 with the workload on the device; 0: unknown */
+    bool is_p99_guess;              /* predicted, not measured, so no reason for a refusal */
     uint32_t service;               /* policy_known.kind of the service */
-    char reason[WORKLOAD_TEXT_MAX]; /* why the devices are chosen or rejected */
+    char reason[WORKLOAD_TEXT_MAX]; /* reason why the devices are chosen or rejected */
 };
 enum { CLUSTER_CANDIDATES_MAX = 64 };
 struct cluster_explanation {
     char text[WORKLOAD_TEXT_MAX]; /* the decision */
-    double measured_pd,
-        /* Of the present placement, as in CLUSTER_MEASURED; 0: not measured. */
-        predicted_pd;
+    /* Both values of the present placement, as in CLUSTER_MEASURED; 0: not measured. */
+    double measured_pd, predicted_pd;
     size_t count;
     struct cluster_candidate candidates[CLUSTER_CANDIDATES_MAX]; /* best first */
 };
-/* Explains how a live workload would be placed now. A running workload counts as absent from its
- * devices. Returns -ERR_NOT_FOUND or -ERR_NO_MEMORY. */
+/* Explains the placement that a live workload would get now. A running workload counts as absent
+ * from its devices. Returns -ERR_NOT_FOUND or -ERR_NO_MEMORY. */
 int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explanation *ret);
 
 /* Returns NULL if the workload is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
-/* Returns why a queued workload waits, as known now; the stored text may be older. *ret_never: no
- * present node can ever satisfy the workload. Returns NULL if the workload is not queued. The
- * number of new texts between two steps is limited; then the text may be older. Valid until the
- * next call. */
+/* Returns the current reason why a queued workload waits; the stored text may be older. *ret_never:
+ * no present node can ever satisfy the workload. Returns NULL if the workload is not queued. The
+ * cluster limits the number of new texts between two steps; beyond the limit the call returns an
+ * older text. Valid until the next call. */
 const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never);
 /* Returns the workload's policy_known.program; 0 if the workload is not live. */
 uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
@@ -362,7 +361,7 @@ void cluster_count(const struct cluster *c, struct cluster_counts *ret);
 /* Returns whether the node's session is open. */
 bool cluster_node_connected(const struct cluster *c, const char *node);
 bool cluster_session_is_open(const struct cluster *c, const char *node, uint64_t session);
-/* Returns whether the node accepts no new work because starts failed on it. */
+/* Returns whether the node accepts no new work because starts failed on the node. */
 bool cluster_node_held(const struct cluster *c, const char *node);
 /* Returns the devices and their bookings, for `nodes`, `top` and metrics. Valid until the next
  * step. */

@@ -24,8 +24,8 @@ struct fixture {
     uint64_t requests;
 };
 
-/* Creates an empty cluster with the default configuration, except policy firstfit, which takes the
- * first device first. */
+/* Creates an empty cluster with the default configuration, but with policy firstfit, which fills
+ * the first device first. */
 void fixture_open(struct fixture *f);
 void fixture_close(struct fixture *f);
 
@@ -40,7 +40,7 @@ size_t count_of(const struct fixture *f, enum cluster_action_kind kind);
 bool logged(const struct fixture *f, const char *word);
 /* Returns the state of a live workload. */
 enum workload_state state_of(const struct fixture *f, uint64_t id);
-/* Returns why a queued workload waits. */
+/* Returns the reason why a queued workload waits. */
 const char *note_of(const struct fixture *f, uint64_t id);
 
 /* Advances both clocks, then ticks. */

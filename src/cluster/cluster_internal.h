@@ -1,11 +1,12 @@
 /*
  * Inside of the cluster. The structs:
  *
- *   workload      a live workload, owned by cluster.live (by id). From its end until the next
- *                 step it is in cluster.buried, because actions point to it
- *   requirement   the properties that determine placement, shared by all workloads that have the
- *                 same: if one does not fit now, none does. Its queue has those that may start
- *   node          known forever once seen; lists the workloads with an open attempt there
+ *   workload      a live workload, owned by cluster.live (by id). From its end until the next step
+ *                 the workload is in cluster.buried, because actions point to the workload
+ *   requirement   the properties that determine placement, shared by all workloads with the same
+ *                 properties: if one workload does not fit now, none of them does. The queue of
+ *                 a requirement lists its workloads that may start
+ *   node          known forever once seen; lists the workloads with an open attempt on the node
  *   finished      a row of 32 bytes for each retained ended workload
  *
  * A step first changes memory and collects pending actions (workload.touched). At its end, the step
@@ -22,8 +23,8 @@
 #include "cluster/heap.h"
 #include "policy/place.h"
 
-/* Remembered device changes; a requirement that missed more examines all devices. A power of
- * two. */
+/* Number of remembered device changes, a power of two. A requirement that missed more changes
+ * examines all devices. */
 enum { CHANGES_KEPT = 64 };
 
 enum timer_owner { TIMER_WORKLOAD, TIMER_NODE, TIMER_RETENTION, TIMER_REQUIREMENT, TIMER_ROUND };
@@ -37,7 +38,7 @@ struct timer {
 struct requirement {
     struct heap_member ready; /* in cluster.ready: the first workload may fit somewhere */
     struct list refused;      /* in cluster.refused: refused since devices last became free */
-    struct heap queue;        /* of workloads: larger priority first, then smaller id */
+    struct heap queue;        /* of workloads: smaller rank_ms first, then smaller id */
     struct requirement *next; /* next with the same hash */
     uint64_t hash;
     size_t references;
@@ -50,10 +51,10 @@ struct requirement {
     bool asked;
     double best_score;  /* best score at that time; −INFINITY: none */
     uint64_t seen;      /* value of cluster.changes at that time */
-    bool could;         /* refused although a device was acceptable: waiting is better */
-    struct timer timer; /* time of placement in spite of that */
-    uint64_t explained; /* value of cluster.facts for text; 0: no text */
-    bool never;         /* according to text, no present node can ever satisfy it */
+    bool could;         /* refused although a device was acceptable, because waiting is better */
+    struct timer timer; /* end of that wait: the policy then places the workload */
+    uint64_t explained; /* value of cluster.facts when text was written; 0: no text */
+    bool never;         /* according to text, no present node can ever satisfy these needs */
     char text[WORKLOAD_TEXT_MAX];
 };
 
@@ -65,7 +66,7 @@ struct dependency {
     bool succeeded, met;
 };
 
-/* A client's idempotency key, as two hashes of uid and key; kept as long as one of its
+/* A client's idempotency key, as two hashes of uid and key; kept as long as any of its
  * workloads. */
 struct submit_key {
     uint64_t hash, check;
@@ -83,7 +84,7 @@ struct workload {
     uint64_t id;
     struct owner *owner; /* NULL: the workload has ended */
     struct workload_needs needs;
-    struct policy_known known; /* alone_ms: from the start, or since the last update */
+    struct policy_known known; /* alone_ms as of the start or of the last update */
     double left_ms;            /* remaining time when last booked or released; 0: unknown */
     int64_t booked_boot_ms;
     struct requirement *requirement;
@@ -106,7 +107,7 @@ struct workload {
     enum attempt_phase phase; /* as last reported; ATTEMPT_PHASE_END: not confirmed */
     bool booked;              /* booked on its devices in the inventory */
     int64_t charged_ppm;      /* charged to the allowance */
-    /* Missing in the node's hello: a stop was sent for possible leftovers. */
+    /* Missing in the node's hello: the cluster sent a stop, in case the attempt still runs. */
     bool forgotten;
     bool listed;             /* temporary, during a hello */
     int64_t running_boot_ms; /* start of running; 0: not running */
@@ -129,7 +130,7 @@ struct workload {
     /* Pending actions for the end of this step: */
     struct list touched;
     bool is_new, store_due, grant_due, stop_due, turn_due;
-    size_t item; /* index in the submission; with is_new */
+    size_t item; /* index in the submission; valid if is_new */
 };
 
 struct node {
@@ -140,13 +141,15 @@ struct node {
     bool doubtful; /* a start failed on this node */
     /* Accepts no new work, because starts failed repeatedly. */
     bool held;
-    int strikes;                             /* starts that failed here and succeeded elsewhere */
+    /* Starts that failed on this node and succeeded on another. */
+    int strikes;
     int64_t doubt_ms, doubted_until_boot_ms; /* duration of the doubt, doubled each time */
     uint64_t session, sequence;
     int64_t heard_boot_ms;
     struct list open; /* workloads with an open attempt on this node */
     size_t open_count;
-    struct timer timer; /* silence, then loss; may fire early, never late */
+    /* Due when the node is silent, then when it is lost; may fire early, never late. */
+    struct timer timer;
 };
 
 struct finished {
@@ -163,8 +166,8 @@ struct finished_rows {
     size_t base;
     struct hash_map by_id; /* id → index + 1 */
     struct timer timer;
-    int64_t steady_boot_ms; /* since then the wall clock has kept pace with the boot clock */
-    int64_t wall_ahead_ms;  /* lead of the wall clock over the boot clock since then */
+    int64_t steady_boot_ms; /* time since which the wall clock has kept pace with the boot clock */
+    int64_t wall_ahead_ms;  /* lead of the wall clock over the boot clock since steady_boot_ms */
 };
 
 struct cluster {
@@ -181,7 +184,7 @@ struct cluster {
     struct list buried;     /* ended; freed by the next step */
     struct list unlinked;   /* loaded, dependencies not yet linked */
     struct list held;       /* suspended workloads that return when there is room */
-    bool held_due;          /* room for `held` may have appeared */
+    bool held_due;          /* devices may have become free for `held` */
     struct hash_map keys;   /* submit_key.hash → submit_key */
     struct hash_map owners; /* number → owner */
     struct finished_rows finished;
@@ -192,11 +195,11 @@ struct cluster {
     struct heap ready;
     struct list refused;
     int64_t *allowance_used;  /* in ppm, by number; [0]: workloads without an allowance */
-    uint64_t facts;           /* increases with every change that a refusal's text may depend on */
+    uint64_t facts;           /* increases with every change that may affect a refusal's text */
     size_t explanations_left; /* new refusal texts allowed until the next step */
-    struct workload *keeper;  /* queued workload that devices are kept for; NULL: none */
+    struct workload *keeper;  /* queued workload for which devices are reserved; NULL: none */
     size_t kept[WORKLOAD_DEVICES_MAX], kept_count;
-    size_t keeps_left; /* searches for devices to keep that are left in this run of the queue */
+    size_t keeps_left; /* remaining searches for devices to reserve, in this run of the queue */
 
     struct node **nodes;
     size_t node_count, node_capacity;
@@ -205,9 +208,9 @@ struct cluster {
     struct policy_device *policy_devices, *scratch;
     size_t device_count, device_capacity;
     uint64_t memory_max_bytes;    /* of the largest device */
-    struct forecast cold;         /* replaces config.forecast if the predictor is disabled */
-    struct fleet fleet;           /* for policies that judge */
-    bool judges;                  /* the policy judges, so the fleet is in use */
+    struct forecast cold;         /* used instead of config.forecast if the predictor is disabled */
+    struct fleet fleet;           /* for policies with a `judge` function */
+    bool judges;                  /* the policy has a `judge` function, so the fleet is in use */
     size_t changed[CHANGES_KEPT]; /* device of change i, at i modulo CHANGES_KEPT */
     uint64_t changes;
     bool fleet_stale; /* devices were added or removed: rebuild the fleet before its next use */
@@ -232,13 +235,13 @@ void workload_free(struct cluster *c, struct workload *w);
 void workload_set_state(struct cluster *c, struct workload *w, enum workload_state state);
 void workload_set_text(struct workload *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Has the status stored at the end of this step. */
+/* Marks the status to be stored at the end of this step. */
 void workload_touch(struct cluster *c, struct workload *w);
 void workload_send_grant(struct cluster *c, struct workload *w);
 void workload_send_stop(struct cluster *c, struct workload *w);
 /* Sends the order to suspend or to resume, depending on the state. */
 void workload_send_turn(struct cluster *c, struct workload *w);
-/* Marks or clears a suspect, which restricts the devices that it may share. */
+/* Marks or clears a suspect; a suspect may share fewer devices. */
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
 /* Marks a workload to avoid nodes with failed starts. The workload has no open attempt and is not
  * queued. */
@@ -261,8 +264,8 @@ void action_log(struct cluster *c, const char *what, uint64_t workload, int atte
 /* No-op if request is 0. */
 void action_reply(struct cluster *c, uint64_t request, int result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Send to a node about an attempt other than a live workload's newest. No-op if the node is not
- * connected. */
+/* Send an order to a node about an attempt other than a live workload's newest attempt. No-op if
+ * the node is not connected. */
 void action_send_stop(struct cluster *c, struct node *n, uint64_t workload, int attempt,
                       int64_t grace_ms);
 void action_send_settle(struct cluster *c, struct node *n, uint64_t workload, int attempt);
@@ -287,7 +290,7 @@ void queue_leave(struct cluster *c, struct workload *w);
 void queue_room_appeared(struct cluster *c);
 /* Places all workloads that fit. */
 void queue_run(struct cluster *c);
-/* Returns a workload as a policy sees it. */
+/* Returns the description of a workload for a policy. */
 struct policy_waiting queue_waiting(const struct cluster *c, const struct workload *w);
 /* Returns the rank of a workload in the queue, in the form of a time; smaller goes first. left_ms
  * 0: unknown. */
@@ -296,12 +299,12 @@ double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int pri
 /* Asks the policy about snapshot->waiting[0]. Refuses at once if the allowance is spent. */
 enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
                                  uint32_t allowance, struct place_outcome *ret_outcome);
-/* Writes why snapshot->waiting[0] does not start: because of this verdict, or because its allowance
- * is spent. Returns true if no present node can ever satisfy the workload. */
+/* Writes the reason why snapshot->waiting[0] does not start: this verdict, or a spent allowance.
+ * Returns true if no present node can ever satisfy the workload. */
 bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snapshot,
                            uint32_t allowance, enum policy_verdict verdict,
                            char text[WORKLOAD_TEXT_MAX]);
-/* Allows a placement where waiting was better until now. */
+/* Ends a wait for a better device: the policy may now place the requirement's workloads. */
 void queue_requirement_tick(struct cluster *c, struct requirement *r);
 /* Sets the status text to the reason of the wait, if known. */
 void queue_explain(struct cluster *c, struct workload *w);
@@ -312,22 +315,22 @@ bool queue_workload_before(const struct heap_member *a, const struct heap_member
 void queue_order_changed(struct cluster *c, uint32_t allowance);
 
 /* keep.c */
-/* Returns whether a workload of this rank precedes the one that devices are kept for, or is that
- * workload. */
+/* Returns whether a workload of this rank precedes the workload for which devices are reserved, or
+ * is that workload. */
 bool keep_yields(const struct cluster *c, bool borrows, double rank_ms, uint64_t workload);
-/* Handles the refusal of `w`, which is snapshot->waiting[0]: keeps devices for `w` if there is no
- * room and `w` is next in order. */
+/* Handles the refusal of `w`, which is snapshot->waiting[0]: reserves devices for `w` if no device
+ * has room and `w` is next in order. */
 void keep_refused(struct cluster *c, struct workload *w, const struct policy_snapshot *snapshot);
-/* Stops keeping devices. */
+/* Ends the reservation of devices. */
 void keep_end(struct cluster *c);
-/* Forgets the kept devices, when the devices are rebuilt or the cluster is freed. */
+/* Forgets the reserved devices, when the devices are rebuilt or the cluster is freed. */
 void keep_forget(struct cluster *c);
-/* Appends the devices kept for this requirement to the text of a refusal. */
+/* Appends to the text of a refusal the devices that are reserved for this requirement. */
 void keep_explain(const struct cluster *c, const struct requirement *r,
                   char text[WORKLOAD_TEXT_MAX]);
 
 /* allowance.c */
-/* Returns the amount that a workload with these needs holds. */
+/* Returns the amount of the allowance that a workload with these needs uses. */
 int64_t allowance_ppm(const struct cluster *c, const struct workload_needs *needs);
 /* Returns whether one more of these workloads would exceed the guarantee. */
 bool allowance_borrows(const struct cluster *c, uint32_t number,
@@ -335,13 +338,12 @@ bool allowance_borrows(const struct cluster *c, uint32_t number,
 /* Returns whether one more of these workloads would exceed the maximum. */
 bool allowance_is_spent(const struct cluster *c, uint32_t number,
                         const struct workload_needs *needs);
-/* Explains a spent allowance. Returns true if the workload exceeds the allowance even when
- * unused. */
+/* Explains a spent allowance. Returns true if the workload alone exceeds the whole allowance. */
 bool allowance_explain(const struct cluster *c, uint32_t number, const struct workload_needs *needs,
                        char text[WORKLOAD_TEXT_MAX]);
 void allowance_charge(struct cluster *c, struct workload *w);
 void allowance_discharge(struct cluster *c, struct workload *w);
-/* Frees room for a workload without room: if the workload is within its guarantee, stops a
+/* Frees devices for a workload that fits on none: if the workload is within its guarantee, stops a
  * borrower. */
 void allowance_reclaim(struct cluster *c, const struct policy_snapshot *snapshot,
                        const struct policy_waiting *waiting, const struct requirement *r);
@@ -408,7 +410,7 @@ int submit_check(struct error *e, const struct cluster *c, const struct cluster_
                  size_t count);
 struct submit_key *submit_key_find(const struct cluster *c, uint32_t uid, const char *key);
 /* Returns NULL if out of memory (sets cluster.failed), or if the hash belongs to another key, with
- * a probability of 2^-64: the submission then has no key. */
+ * a probability of 2^-64; the submission is then stored without a key. */
 struct submit_key *submit_key_add(struct cluster *c, uint32_t uid, const char *key, uint64_t first,
                                   size_t count);
 /* Drops one reference. */
@@ -432,8 +434,8 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
 void node_set_timer(struct cluster *c, struct node *n);
 
 /* doubt.c */
-/* Handles a failed start whose attempt is closed. Returns whether to try another node without
- * counting the failure. */
+/* Handles a failed start whose attempt is closed. Returns whether the workload should try another
+ * node without counting the failure. */
 bool doubt_failed(struct cluster *c, struct workload *w, struct node *n);
 /* Handles a successful start. */
 void doubt_worked(struct cluster *c, struct workload *w);
@@ -445,7 +447,8 @@ void doubt_tick(struct cluster *c, struct node *n);
 /* Rebuilds the devices after a node appeared or its devices changed. Returns 0 or
  * -ERR_NO_MEMORY. */
 int inventory_rebuild(struct cluster *c);
-/* Updates a node after its connection, drained mark or number of attempts changed. */
+/* Updates a node in the inventory after its connection, drained mark or number of attempts
+ * changed. */
 void inventory_refresh_node(struct cluster *c, struct node *n);
 void inventory_book(struct cluster *c, struct workload *w);
 /* Finds the devices of the open attempt that still exist on its node, and returns their number. */
@@ -453,9 +456,9 @@ size_t inventory_devices(const struct cluster *c, const struct workload *w,
                          size_t ret_devices[WORKLOAD_DEVICES_MAX]);
 /* No-op for a workload that is not booked. */
 void inventory_release(struct cluster *c, struct workload *w);
-/* Updates a device after its health or reservation changed. */
+/* Updates a device in the inventory after its health or reservation changed. */
 void inventory_device_changed(struct cluster *c, size_t device);
-/* Recomputes the fleet's answers from the forecast. */
+/* Recomputes the fleet's predictions from the forecast. */
 void inventory_forecast_changed(struct cluster *c);
 /* Fills a policy's snapshot except `waiting`, with an up-to-date fleet. */
 void inventory_snapshot(struct cluster *c, struct policy_snapshot *ret);

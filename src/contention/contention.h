@@ -1,8 +1,8 @@
 /*
- * How kernels share one GPU. At any instant, every running kernel progresses at a rate between 0
- * and 1 of its speed alone. Rates change only when a kernel arrives or ends, a time slice ends, or
- * blocks of a less urgent kernel have ended. The caller keeps the time and the set of running
- * kernels in order of arrival. Between two changes the caller alternates
+ * A model of kernels that share one GPU. At any instant, every running kernel progresses at a rate
+ * between 0 and 1 of its speed alone. Rates change only when a kernel arrives or ends, a time slice
+ * ends, or blocks of a less urgent kernel have ended. The caller keeps the time and the set of
+ * running kernels in order of arrival. Between two changes the caller alternates
  *
  *   ns = contention_plan(device, kernels, count);         computes the rates and their duration
  *   contention_elapse(device, kernels, count, at_most_ns) advances by at most that duration
@@ -19,13 +19,15 @@
  * interrupted only by the end of the turn. Free SMs go to the most urgent kernel and, among equals,
  * to the first to arrive, up to the kernel's demand and its client's remaining share. When a block
  * ends, the next block of the same kernel takes its SM. So a kernel keeps its SMs until it ends,
- * and a long kernel starves later ones. The speed of a kernel is the fraction of its demand that it
- * holds. A kernel that lacks SMs while less urgent kernels hold some takes over SMs as their blocks
- * end: with h SMs in staggered blocks of b ns, x SMs take b·x/h.
+ * and a long kernel starves later ones. The speed of a kernel is the fraction of its demand that
+ * the kernel occupies. A kernel that lacks SMs takes over SMs from less urgent kernels as their
+ * blocks end: if those kernels occupy h SMs in staggered blocks of b ns, the takeover of x SMs
+ * lasts b·x/h.
  *
  * Start, within a party. Even on a device with room for all, kernels are assigned to SMs in turn: a
  * kernel that starts beside running kernels of other clients takes CONTENTION_BESIDE_NS longer, or
- * CONTENTION_BELOW_NS if one of them is more urgent. Less urgent kernels do not delay a start.
+ * CONTENTION_BELOW_NS if any of these kernels is more urgent. Less urgent kernels do not delay a
+ * start.
  *
  * DRAM bandwidth is divided in proportion to demand when the total demand exceeds 1000 permille.
  */
@@ -48,11 +50,11 @@ enum { CONTENTION_RATE_BITS = 20, CONTENTION_RATE_ONE = 1 << CONTENTION_RATE_BIT
 struct contention_launch {
     uint64_t tag;           /* for the caller */
     uint64_t duration_ns;   /* alone; at most CONTENTION_DURATION_NS_MAX */
-    uint32_t block_ns;      /* duration of a block; 0: duration of the kernel */
-    uint32_t party;         /* party of kernels that overlap */
+    uint32_t block_ns;      /* duration of one block; 0: as long as the kernel */
+    uint32_t party;         /* kernels of one party overlap */
     uint32_t client;        /* below CONTENTION_CLIENTS_MAX; owner of the share */
-    uint16_t sm_permille;   /* of the device's SMs, alone; 0: needs none */
-    uint16_t dram_permille; /* of the bandwidth, alone */
+    uint16_t sm_permille;   /* SMs that the kernel uses alone; 0: none */
+    uint16_t dram_permille; /* bandwidth that the kernel uses alone */
     /* Share of the SMs for all kernels of the client; equal in all of them. */
     uint16_t share_permille;
     uint16_t priority; /* smaller is more urgent */
@@ -61,7 +63,7 @@ struct contention_launch {
 struct contention_kernel {
     uint64_t work; /* remaining duration alone: ns << CONTENTION_RATE_BITS */
     uint64_t tag;
-    /* Set by contention_plan(): until SMs of less urgent kernels are available. */
+    /* Set by contention_plan(): time until SMs of less urgent kernels are available. */
     uint64_t claim_ns;
     uint32_t party, client;
     uint32_t block_ns;
@@ -92,11 +94,11 @@ unsigned contention_share_sms(unsigned sms, unsigned share_permille);
 unsigned contention_share_permille(unsigned sms, unsigned share_permille);
 
 /* Sets rate, sm_used and dram_used of every kernel, and ends an expired turn. Returns the time in
- * ns until the next change: the end of a kernel (0 if one has no work left), of a slice, of a
+ * ns until the next change: the end of a kernel (0 if a kernel has no work left), of a slice, of a
  * switch or of a wait for blocks; CONTENTION_NEVER without kernels. */
 uint64_t contention_plan(struct contention_device *device, struct contention_kernel *kernels,
                          size_t count);
-/* Advances the time under the plan. ns is at most the result of contention_plan(), and no kernel
- * may have arrived or left since. */
+/* Advances the time under the plan. ns is at most the result of contention_plan(); no kernel may
+ * have arrived or left after that call. */
 void contention_elapse(struct contention_device *device, struct contention_kernel *kernels,
                        size_t count, uint64_t ns);

@@ -24,8 +24,8 @@ enum { AUTHORITY_URL_MAX = 320 };
 /* Makes the authority for a URL and the host in that URL. Returns 0, or -ERR_CONFLICT if the
  * directory has an authority. */
 int authority_make(struct error *e, const char *state_directory, const char *url, const char *host);
-/* Opens the authority. Returns 0, or -ERR_NOT_FOUND if there is none; the error then has the
- * command that makes one. */
+/* Opens the authority. Returns 0, or -ERR_NOT_FOUND if there is none; the error then names the
+ * command that makes an authority. */
 int authority_open(struct error *e, const char *state_directory, struct authority **ret);
 void authority_free(struct authority *a);
 

@@ -1,6 +1,6 @@
 /*
- * The store thread. The loop thread passes it one batch at a time, and the next batch fills up
- * during the commit. So many submits share one sync.
+ * The store thread. The loop thread passes one batch at a time to the store thread, and fills the
+ * next batch during the commit. So many submits share one sync.
  */
 #pragma once
 #include <stdbool.h>

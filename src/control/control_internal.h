@@ -52,8 +52,8 @@ enum {
     TOKENS_MAX = 4096,
 };
 
-/* A stage-2 action that waits for its commit, with copies of the cluster's data that it refers
- * to. */
+/* A stage-2 action that waits for its commit, with copies of the cluster's data to which the action
+ * refers. */
 struct deferred {
     struct list link;
     struct cluster_action action;
@@ -100,8 +100,8 @@ struct token {
     char hash[TOKEN_HASH_TEXT_MAX];
     bool for_node; /* true: lets one node join; false: has a role */
     enum http_role role;
-    char account[USER_NAME_MAX]; /* account of the token, or required name of the node; "": any
-                                  * name */
+    char account[USER_NAME_MAX]; /* account of the token, or the only allowed name of the node; "":
+                                  * any name */
     char creator[USER_NAME_MAX];
     int64_t created_wall_ms, expires_wall_ms;
     int64_t expired_boot_ms; /* time at which the expiry was noticed; 0: not expired */
@@ -121,7 +121,8 @@ struct control {
     struct learning *learning; /* source of cluster_config.forecast */
     struct keeper *keeper;
     int64_t forecast_due_boot_ms; /* time before which the cluster gets no new forecast */
-    int64_t room_due_boot_ms;     /* time before which no program is forgotten for another */
+    /* Time before which no program is forgotten to make room for another. */
+    int64_t room_due_boot_ms;
     struct store *store;
     struct committer *committer;
     struct round filling;
@@ -133,7 +134,7 @@ struct control {
                            * `gather` */
     struct http_server *http;
     struct auth *auth;
-    struct authority *authority; /* NULL without a network, as are tls and tls_due */
+    struct authority *authority; /* NULL without a network; tls and tls_due are then NULL too */
     struct tls_context *tls;
     struct event *tls_due; /* timer for renewing control's own certificate */
     uint16_t port;
@@ -189,8 +190,8 @@ int control_step(struct control *c, struct cluster_event *event);
  * waiter w (may be NULL) gets its reply after the commit. Returns 0, or -ERR_NO_MEMORY if an
  * addition is missing: the round is dropped as after a failed commit, and the caller keeps w. */
 int control_commit(struct control *c, struct waiter *w, int booked);
-/* Writes a log line at LOG_INFO once the filling round is durable, or never if the commit fails.
- * The message is borrowed until then. Returns 0 or -ERR_NO_MEMORY. */
+/* Writes a log line at LOG_INFO once the filling round is durable; drops the line if the commit
+ * fails. The message is borrowed until then. Returns 0 or -ERR_NO_MEMORY. */
 int control_log_later(struct control *c, const char *message, const char *fields, ...)
     __attribute__((format(printf, 3, 4)));
 /* Registers a waiter for `http`; its number goes into the event. Returns NULL when out of
@@ -220,7 +221,7 @@ struct node_link;
 /* Returns the facts of a user's spec that policies need, for this cluster. */
 struct policy_known control_known(struct control *c, const struct cluster *cluster,
                                   const char *user, const struct workload_spec *spec);
-/* Passes a node's report of one device to learning. The link has the device's attempts. */
+/* Passes a node's report of one device to learning. The link lists the device's attempts. */
 void control_learn(struct control *c, const struct node_link *link, const char *node,
                    const struct device_usage *usage, const struct forecast_device *type);
 /* Updates the forecast and forgets programs; to be called about every second. */
@@ -235,8 +236,8 @@ int links_take(struct control *c, struct bufferevent *stream,
                const struct certificate_facts *certificate);
 /* Closes all links; after the cluster is rebuilt every node must send a hello again. */
 void links_close_all(struct control *c);
-/* Closes the links whose session the cluster no longer has, because the devices of such a node may
- * be granted to others. */
+/* Closes the links of sessions that the cluster has ended, because the devices of their nodes may
+ * be granted to other workloads. */
 void links_end_strangers(struct control *c);
 /* Carries out an action SEND_*. */
 void links_send(struct control *c, const struct deferred *d);
@@ -321,7 +322,7 @@ void tokens_done(struct control *c);
 /* Returns the API token with this text if it is valid now, else NULL. The result is valid until the
  * loop's next turn. */
 const struct token *tokens_find(struct control *c, const char *text);
-/* Checks whether a node of that name may join with this token; *ret_named: the token is restricted
+/* Checks whether a node of this name may join with this token; *ret_named: the token is restricted
  * to this name. Returns 0, -ERR_UNAUTHENTICATED, or -ERR_DENIED if the token is for another
  * name. */
 int tokens_check_join(struct error *e, struct control *c, const char *text, const char *node,
@@ -329,13 +330,14 @@ int tokens_check_join(struct error *e, struct control *c, const char *text, cons
 /*
  * Marks the token as used, and refuses further uses at once. w gets its reply when the use is
  * durable, together with earlier additions to the round (`booked` is their result); only then may
- * the node join. Returns -ERR_NO_MEMORY as control_commit(), or the errors of tokens_check_join();
- * the token then stays unused.
+ * the node join. Returns -ERR_NO_MEMORY as control_commit() does, or the errors of
+ * tokens_check_join(); after an error the token stays unused.
  */
 int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
                      struct waiter *w, int booked);
-/* Finds the workload of {ref}: an id, or the newest workload of that name; the caller's own come
- * first. Returns 0, -ERR_NOT_FOUND, or -ERR_CONFLICT if the name is an array's. */
+/* Finds the workload of {ref}: an id, or the newest workload of that name; the caller's own
+ * workloads take precedence. Returns 0, -ERR_NOT_FOUND, or -ERR_CONFLICT if the name belongs to an
+ * array. */
 int control_resolve(struct error *e, struct control *c, const struct http_request *r,
                     uint64_t *ret_id);
 int control_resolve_ref(struct error *e, struct control *c, const struct http_request *r,
@@ -346,7 +348,8 @@ int control_query_number(struct error *e, const struct http_request *r, const ch
 int control_number(struct error *e, const char *field, const char *text, uint64_t least,
                    uint64_t most, uint64_t *ret);
 
-/* The place of an attempt. wanted 0 is the newest attempt; attempt 0 means that there is none. */
+/* The place of an attempt. wanted 0 is the newest attempt; attempt 0 means that the workload has no
+ * attempt. */
 struct located {
     uint32_t uid;
     char user[USER_NAME_MAX];

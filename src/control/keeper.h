@@ -1,14 +1,15 @@
 /*
- * Saves the results of learning (learning.h) over restarts, and trains models from them, on a
- * thread of its own: both take longer than the loop may wait.
+ * Saves the results of learning (learning.h) over restarts, and trains models from the results.
+ * Saving and training run on a thread of their own, because they take longer than the loop may
+ * wait.
  *
  *   DIRECTORY/learnt/programs      measurements of programs alone
  *   DIRECTORY/learnt/measurements  measurements of how much programs slow each other
  *   DIRECTORY/learnt/model         model trained from the measurements
  *
- * Each file is complete or absent, with a version and a checksum (learn/stored.h). The keeper
- * renames a file that it refuses to NAME.refused and learns its content anew; a new model is
- * trained from the measurements at once.
+ * Each file is complete or absent, with a version and a checksum (learn/stored.h). If the keeper
+ * cannot use a file, the keeper renames the file to NAME.refused and learns its content again; a
+ * new model is trained from the measurements at once.
  */
 #pragma once
 #include <stdint.h>

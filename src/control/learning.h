@@ -3,16 +3,16 @@
  * policies judge.
  *
  * Nodes report the workloads of each device, the activity of the device, and the speed of each
- * workload that reports its progress. A program (programs.h) alone on a device teaches its use of
- * the device and its speed; programs that share a device teach how much slower each is than alone.
- * The forecast (policy/learnt.h) follows from these measurements. For a service that reports
- * latencies, the p99 is learnt in the same way: alone, and the slowdown beside others. Nothing is
- * learnt without a measurement: of a program that reports no progress only the use of a device is
- * known, and a set of programs teaches nothing while one of them was never alone.
+ * workload that reports its progress. From a program (programs.h) alone on a device, this module
+ * learns the program's use of the device and its speed. From programs that share a device, this
+ * module learns how much slower each program is than alone. The forecast (policy/learnt.h) follows
+ * from these measurements. For a service that reports latencies, this module learns the p99 alone
+ * and the increase of the p99 beside others. If a program reports no progress, only its use of a
+ * device is learnt. From a set of programs nothing is learnt until each program was alone once.
  *
  * A measurement counts if it began at least LEARNING_SETTLE_MS after the set came together, with
- * all programs of the set at work. The longer a set stays together, the fewer of its measurements
- * are kept, so that long runs do not displace all others.
+ * all programs of the set running. The longer a set stays together, the fewer of its measurements
+ * are kept, so that long runs do not displace the measurements of other sets.
  *
  * Pure: no I/O, no clock, no thread. Training takes long, so the keeper (keeper.h) trains.
  */
@@ -30,8 +30,8 @@ enum {
     LEARNING_SETTLE_MS = 500,
     LEARNING_MEMBERS_MAX = FORECAST_MEMBERS_MAX,
     LEARNING_OUTCOMES_MAX = 1024,
-    LEARNING_DEVICES_MAX = 1 << 16, /* largest number of watched devices; one more restarts the
-                                     * watching of all */
+    LEARNING_DEVICES_MAX = 1 << 16, /* largest number of watched devices; a further device restarts
+                                     * the watching of all */
 };
 
 struct learning;
@@ -60,8 +60,7 @@ struct learning_member {
     int attempt;
     uint32_t program;
     bool is_at_work; /* the workload runs, and has memory on the device */
-    bool is_gang;    /* the workload has other devices too, so that its speed depends on all of
-                      * them */
+    bool is_gang;    /* the workload also uses other devices, on which its speed depends too */
     uint64_t memory_bytes;
     double samples_per_s;     /* progress; -1: not reported */
     int64_t speed_since_ms;   /* age of the start of the speed's measurement; -1: unknown */
@@ -90,16 +89,16 @@ struct learning_outcome {
     double pd, predicted_pd; /* greater than 0 */
 };
 /*
- * Takes one outcome; false: there is none. A task has an outcome after its first measurements,
- * after each change, and repeatedly while it is slower than predicted. At most
+ * Takes one outcome; returns false if no outcome waits. A task has an outcome after its first
+ * measurements, after each change, and repeatedly while it is slower than predicted. At most
  * LEARNING_OUTCOMES_MAX outcomes wait; further outcomes are postponed.
  */
 bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outcome);
 
 /*
- * Updates the forecast with everything learnt since the last call, and ignores a p99 whose
- * measurement is too old from then on. Returns false if nothing changed. After true, earlier
- * results of the forecast are stale and must be computed again.
+ * Updates the forecast with everything learnt since the last call, and drops from the forecast
+ * every p99 whose measurement is too old. Returns false if nothing changed. If the call returns
+ * true, earlier results of the forecast are stale and must be computed again.
  */
 bool learning_publish(struct learning *l, int64_t now_wall_ms);
 

@@ -1,13 +1,13 @@
 /*
  * Programs: measurements of each program alone on a device, that is, its use of the device and its
- * reported speed. Everything learnt beside other programs is relative to these measurements. For
- * services also the latency of requests, alone and beside others.
+ * reported speed. Everything learnt beside other programs is relative to these measurements. For a
+ * service, the measurements include the latency of requests, alone and beside others.
  *
  * Workloads run the same program if the same user starts the same command in the same directory, or
- * gives them the same label `gpumux.profile`; and if quota, share, number of devices, batch size
- * and SLO are the same. Neither the workload's name nor its environment counts, because the
- * environment differs in every shell. Each program has a number, its kind in the forecast, which
- * stays the same as long as the program is known.
+ * gives the workloads the same label `gpumux.profile`; and if quota, share, number of devices,
+ * batch size and SLO are the same. Neither the workload's name nor its environment counts, because
+ * the environment differs in every shell. Each program has a number, its kind in the forecast,
+ * which does not change as long as the program is known.
  *
  * Pure: no I/O, no clock.
  */
@@ -30,16 +30,16 @@ enum {
                                                * measurement */
     PROGRAM_NEIGHBOURS_MAX = LEARNT_NEIGHBOURS_MAX,
     PROGRAM_REQUESTS_MIN = 200, /* fewest requests for a meaningful p99 */
-    /* Age beyond which a measured p99 excludes no placement; otherwise a wrong p99 would never be
-     * measured again. */
+    /* Age beyond which a measured p99 excludes no placement. Without this limit, a wrong p99 would
+     * never be measured again. */
     PROGRAM_RECENT_MS = 60 * 60 * 1000,
 };
 #define PROGRAM_LABEL "gpumux.profile"
 
 /* The latency of a service's requests. */
 struct program_requests {
-    double p99;   /* percentile of the SLO: alone in ms, beside others as a multiple of that;
-                   * geometric mean */
+    double p99;   /* percentile of the SLO, as a geometric mean: alone in ms, beside others as a
+                   * multiple of the value alone */
     double count; /* number of requests measured */
     int64_t measured_wall_ms;
     /* The forecast's copy of the values, not saved: */
@@ -58,7 +58,7 @@ struct program_alone {
                                    * speed not reported */
     double settled_s;              /* watched_s when `features` was last updated; 0: never */
     struct task_profile features;  /* features for the predictor, valid once settled */
-    /* Of a service that reports latencies: */
+    /* Latency of a service that reports latencies: */
     struct program_requests requests;
 };
 
@@ -118,8 +118,8 @@ void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX], int64
 
 /* Returns the measurements on this type of device, or NULL. */
 struct program_alone *program_alone(struct program *program, uint64_t device);
-/* Returns the measurements on this type of device, added if absent; NULL: the program has too many
- * types. */
+/* Returns the measurements on this type of device, added if absent; NULL: the program has
+ * measurements on too many types. */
 struct program_alone *program_alone_add(struct program *program, uint64_t device);
 /* Returns the measurements beside programs with these keys (ascending, at most
  * PROGRAM_NEIGHBOURS_MAX), added if absent. */
@@ -127,8 +127,8 @@ struct program_beside *program_beside_add(struct program *program, uint64_t devi
                                           const uint64_t *keys, size_t count);
 /* Forgets measurements older than PROGRAM_RECENT_MS; returns false if there are none. */
 bool program_forget_besides(struct program *program, int64_t now_wall_ms);
-/* Returns whether the measurement is at most PROGRAM_RECENT_MS old, on a clock that may have been
- * set. */
+/* Returns whether the measurement is at most PROGRAM_RECENT_MS old, by a wall clock that may have
+ * been set meanwhile. */
 bool program_is_recent(const struct program_requests *requests, int64_t now_wall_ms);
 /* Returns whether the forecast can use the measurement. */
 bool program_beside_is_known(const struct program_beside *beside);

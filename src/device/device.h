@@ -1,6 +1,6 @@
 /*
- * One GPU and the attempts that share it: its health, the tasks that the monitor throttles and
- * evicts, the attempts it blames for faults, and its repair.
+ * One GPU and the attempts that share the GPU: the health of the device, throttling and eviction of
+ * tasks, the blame for faults, and the repair of the device.
  *
  *     device_step(monitor, event) → actions
  *
@@ -8,26 +8,27 @@
  * Xids, reports of MPS, and arrivals and departures, and carries out the actions in order. A
  * simulator does the same.
  *
- * Two state machines are combined, because each stops actions that the other would start:
+ * The monitor combines two state machines, because each stops actions that the other would start:
  *
- *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. A violated limit throttles the
- *                tasks, then evicts them. A limit counts only if tasks are present and evicting
- *                them would cure the violation; the memory limit only if another user of the
- *                device needs the memory. Services are never throttled or evicted for a limit.
- *   the repair   After a fatal fault MPS ends every client and names no culprit: all clients
- *                leave, the server must report ready, services return, then the tasks. A task
- *                that was present is a suspect: suspects restart outside of MPS, so that their
- *                faults are their own, and one at a time. A suspect that faults alone is guilty;
- *                a suspect that runs long enough without a fault is cleared.
+ *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. If a limit is violated, the monitor
+ *                throttles the tasks, and then evicts them. A limit counts only if tasks are
+ *                present and evicting them would cure the violation; the memory limit only if
+ *                another user of the device needs the memory. Services are never throttled or
+ *                evicted for a limit.
+ *   the repair   After a fatal fault MPS ends every client and names no culprit. All clients leave.
+ *                When the server reports ready, services return, and then tasks. Every task that
+ *                was present is a suspect. Suspects restart one at a time and outside of MPS, so
+ *                that any further fault is their own. A suspect that faults alone is guilty; a
+ *                suspect that runs long enough without a fault is cleared.
  *
- * A task evicted for a limit loses its work, unless the task can be suspended: then it leaves alive
- * and returns under the same attempt number when it resumes.
+ * A task evicted for a limit loses its work, unless the task can be suspended. A suspended task
+ * leaves alive, and returns under the same attempt number when the task resumes.
  *
  * A tenant is one attempt on this device, present from TENANT_CAME to TENANT_LEFT. The agent asks
  * device_verdict() for the cause of an attempt's end before TENANT_LEFT.
  *
- * Files: step.c is the entry point and keeps the tenants; limits.c has the states; repair.c handles
- * faults and MPS; ending.c ends a tenant that must leave.
+ * Files: step.c is the entry point and lists the tenants; limits.c implements the states; repair.c
+ * handles faults and MPS; ending.c ends a tenant that must leave.
  */
 #pragma once
 #include <stdbool.h>
@@ -41,22 +42,27 @@ enum {
     DEVICE_ACTIONS_MAX = 4 * DEVICE_TENANTS_MAX + 16, /* of one step */
     DEVICE_CAUSE_MAX = 128,
     DEVICE_RATE_ALL_PERMILLE = 1000,
-    DEVICE_RATE_LEAST_PERMILLE = 100, /* least fraction of the time that a throttled task keeps */
+    /* Smallest fraction of the device's time for a throttled task. */
+    DEVICE_RATE_LEAST_PERMILLE = 100,
 };
 
 struct device_config {
-    int valid_samples;                              /* in Init, before the first change of state */
-    int memory_soft_percent, memory_hard_percent;   /* of the device's memory, used */
-    int latency_soft_percent, latency_hard_percent; /* of a service's SLO */
-    int64_t latency_requests_least;                 /* requests needed to judge a hard limit */
+    /* Valid samples in Init before the first change of state. */
+    int valid_samples;
+    /* Limits on the used part of the device's memory. */
+    int memory_soft_percent, memory_hard_percent;
+    /* Limits on a service's latency, in percent of its SLO. */
+    int latency_soft_percent, latency_hard_percent;
+    int64_t latency_requests_least; /* requests needed to judge a hard limit */
     /* Time within limits before Unhealthy becomes Healthy. */
     int64_t calm_ms;
     int64_t outside_ms; /* total time outside limits before Unhealthy becomes Overlimit */
     int64_t hold_min_ms, hold_max_ms;
-    int64_t hold_reset_ms; /* time in Healthy after which the hold returns to its minimum */
-    /* A violation that persists this long after the last task left is not the tasks' doing. */
+    int64_t hold_reset_ms; /* time in Healthy after which the hold is hold_min_ms again */
+    /* Time after the last task left until a persisting violation no longer counts as caused by
+     * tasks. */
     int64_t cure_ms;
-    /* Time limit for clients to leave after a fault, which has destroyed their work. */
+    /* Time limit for clients to leave after a fault. The fault has destroyed their work. */
     int64_t fault_grace_ms;
     int64_t server_ms;         /* time limit for an MPS server to be ready after its clients left */
     int64_t services_first_ms; /* delay of tasks after a repair */
@@ -69,7 +75,7 @@ void device_config_default(struct device_config *config);
 
 /* ---- events ---- */
 
-/* Reasons for slow clocks that count as a hard limit, with NVML's bits. */
+/* Reasons for slow clocks that count as violations of a hard limit, with NVML's bits. */
 enum device_slowdown {
     DEVICE_SLOWDOWN_HARDWARE = 0x08,
     DEVICE_SLOWDOWN_SOFTWARE_THERMAL = 0x20,
@@ -81,7 +87,7 @@ enum device_slowdown {
 struct device_tenant_sample {
     uint64_t workload;
     bool has_memory;       /* memory_bytes is known */
-    uint64_t memory_bytes; /* on this device */
+    uint64_t memory_bytes; /* of the tenant on this device */
     double slo_ms;         /* of a service; 0: no SLO */
     double slo_percentile; /* of the latencies; 0: 99 */
     double latency_5s_ms, latency_10s_ms;
@@ -103,12 +109,12 @@ struct device_tenant_info {
     int attempt;
     enum workload_kind kind;
     int64_t grace_ms;
-    bool isolated;    /* not a client of MPS: its faults are its own */
+    bool isolated;    /* not a client of MPS, so each of its faults is its own */
     bool suspect;     /* on probation */
     bool suspendable; /* a task that is suspended on eviction, not ended */
-    bool adopted;     /* started before this agent: refused only by state Disabled */
-    /* Of an adopted tenant: the verdict and reason of an order to leave by an earlier agent. The
-     * tenant continues to leave, and the device continues its repair. VERDICT_OWN: no order. */
+    bool adopted;     /* started by an earlier agent; only state Disabled refuses the tenant */
+    /* Verdict and reason of an earlier agent's order to an adopted tenant to leave; VERDICT_OWN: no
+     * order. The tenant continues to leave, and the device continues its repair. */
     enum attempt_verdict verdict;
     char why[DEVICE_CAUSE_MAX];
 };
@@ -122,17 +128,18 @@ enum device_mps {
 enum device_event_kind {
     DEVICE_SAMPLE, /* every 200 ms; also advances the time */
     DEVICE_XID,    /* reported by the driver */
-    /* From the watchdog of MPS, or the answer to MPS_CHECK and MPS_REPLACE. */
+    /* State of MPS: from the watchdog of MPS, or the answer to MPS_CHECK and MPS_REPLACE. */
     DEVICE_MPS,
     DEVICE_SELF_TESTED,    /* answer to SELF_TEST */
     DEVICE_OPERATOR,       /* an operator enables or disables the device */
     DEVICE_TENANT_CAME,    /* sent before the tenant is started */
-    DEVICE_TENANT_CHANGED, /* the tenant no longer uses MPS: `came` has its new properties */
+    DEVICE_TENANT_CHANGED, /* the tenant no longer uses MPS; `came` gives its new properties */
     DEVICE_TENANT_RUNS,    /* the tenant has started */
-    /* Nothing of the tenant is left, or it was suspended and returns to resume. */
+    /* The tenant has ended completely, or was suspended and returns when it resumes. */
     DEVICE_TENANT_LEFT,
     DEVICE_TENANT_STAYS, /* the tenant could not be suspended */
-    DEVICE_TENANT_MOVES, /* a task must restart, here or elsewhere, through no fault of its own */
+    /* A task must restart, on this device or another, through no fault of its own. */
+    DEVICE_TENANT_MOVES,
     DEVICE_EVENT_END
 };
 
@@ -144,19 +151,19 @@ struct device_event {
         int xid;
         struct {
             enum device_mps mps;
-            const char *mps_why; /* of LOST, for people; NULL: unknown */
+            const char *mps_why; /* reason why MPS is LOST, for people; NULL: unknown */
         };
         bool passed; /* for SELF_TESTED */
         struct {
             bool enable;
-            const char *why; /* of a disable; NULL: "an operator's word" */
+            const char *why; /* reason to disable the device; NULL: "an operator's word" */
         } operator_says;
         const struct device_tenant_info *came;
         struct {
             uint64_t workload;
             int attempt;
-            bool failed;     /* LEFT: with a failure by its own exit status */
-            const char *why; /* of STAYS and MOVES */
+            bool failed;     /* LEFT: the exit status of the tenant was a failure */
+            const char *why; /* reason for STAYS and MOVES */
         } tenant;
     };
 };
@@ -166,19 +173,19 @@ struct device_event {
 enum device_action_kind {
     DEVICE_ACT_STATE,    /* the state changed: `from`, `to`; `text` is the cause */
     DEVICE_ACT_NOTE,     /* log an event for people: `text` */
-    DEVICE_ACT_ALARM,    /* like NOTE, and needs an operator */
-    DEVICE_ACT_THROTTLE, /* all tasks: smallest window, `rate_permille` */
-    DEVICE_ACT_RELEASE,  /* all tasks: as granted */
-    /* Suspend this task to host memory; LEFT or STAYS answers. `text` is the reason. */
+    DEVICE_ACT_ALARM,    /* like NOTE, but an operator must act */
+    DEVICE_ACT_THROTTLE, /* limit all tasks to the smallest window and to `rate_permille` */
+    DEVICE_ACT_RELEASE,  /* end the throttling of all tasks */
+    /* Suspend this task to host memory; the answer is LEFT or STAYS. `text` is the reason. */
     DEVICE_ACT_SUSPEND,
     /* End this tenant within grace_ms, by force if necessary. `text` is the reason. */
     DEVICE_ACT_END,
-    /* Withdraw the blame of a leaving tenant: see device_verdict(). `text` is the reason. */
+    /* Withdraw the verdict on a leaving tenant: see device_verdict(). `text` is the reason. */
     DEVICE_ACT_ACQUIT,
     DEVICE_ACT_CLEAR,     /* the tenant's probation is over */
-    DEVICE_ACT_MPS_CHECK, /* query the state of MPS; DEVICE_MPS answers */
+    DEVICE_ACT_MPS_CHECK, /* query the state of MPS; the answer is DEVICE_MPS */
     DEVICE_ACT_MPS_REPLACE,
-    DEVICE_ACT_SELF_TEST, /* use the device in a process of the agent; SELF_TESTED answers */
+    DEVICE_ACT_SELF_TEST, /* use the device in a process of the agent; the answer is SELF_TESTED */
     DEVICE_ACTION_END
 };
 
@@ -215,19 +222,20 @@ enum device_state device_state(const struct device_monitor *d);
 /* Returns the cause of the state or of the repair; "" at first. Valid until the next step. */
 const char *device_cause(const struct device_monitor *d);
 enum device_admission device_admission(const struct device_monitor *d);
-/* Returns the verdict on a tenant that has just ended; `failed` by its exit status. Returns
- * VERDICT_OWN if the tenant is absent. `ret_why` (may be NULL) receives a sentence, valid until the
- * next step; "" for VERDICT_OWN. */
+/* Returns the verdict on a tenant that has just ended; `failed`: the exit status was a failure.
+ * Returns VERDICT_OWN if the tenant is absent. `ret_why` (may be NULL) receives a sentence, valid
+ * until the next step; "" for VERDICT_OWN. */
 enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t workload, int attempt,
                                     bool failed, const char **ret_why);
 /* Returns whether only an operator can enable the device, after a breakdown or an operator's
  * order. */
 bool device_needs_operator(const struct device_monitor *d);
-/* Returns whether MPS is being asked who caused a fault; until then no end can be judged. */
+/* Returns whether the monitor waits for MPS to name the cause of a fault; until MPS answers, the
+ * monitor cannot judge any end. */
 bool device_is_asking(const struct device_monitor *d);
 /* Returns whether MPS was lost and no self-test has passed since. */
 bool device_needs_test(const struct device_monitor *d);
 size_t device_tenant_count(const struct device_monitor *d);
-/* Class of an Xid: worth a note, a workload's fault, or a broken device. */
+/* Class of an Xid: a mere note, a workload's fault, or a broken device. */
 enum device_xid_kind { XID_NOTE, XID_FAULT, XID_FATAL };
 enum device_xid_kind device_xid_kind(int xid);

@@ -35,7 +35,7 @@ void operator_says(struct fixture *f, bool enable);
 void came(struct fixture *f, uint64_t workload, enum workload_kind kind, bool isolated);
 void suspect_came(struct fixture *f, uint64_t workload);
 void left(struct fixture *f, uint64_t workload, bool failed);
-/* Returns the figures of a tenant, for changes that the next sample sends. */
+/* Returns the figures of a tenant; the next sample sends changes made to them. */
 struct device_tenant_sample *known(struct fixture *f, uint64_t workload);
 /* Returns an action of the last step, or NULL. */
 const struct device_action *find_action(const struct fixture *f, enum device_action_kind kind,

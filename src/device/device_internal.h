@@ -22,7 +22,7 @@ enum repair {
     REPAIR_ASKING,    /* asking MPS whether one of its clients faulted */
     REPAIR_LEAVING,   /* waiting for all clients of MPS to leave */
     REPAIR_SERVER,    /* waiting for the server to report ready */
-    REPAIR_REPLACING, /* MPS was lost: starting a new one */
+    REPAIR_REPLACING, /* starting a new MPS, because MPS was lost */
     REPAIR_TESTING,   /* testing the new MPS */
 };
 
@@ -38,13 +38,13 @@ struct device_monitor {
     char cause[DEVICE_CAUSE_MAX];
     int64_t state_since_ms;
     int64_t sampled_ms;  /* last valid sample; 0: none */
-    int64_t looked_ms;   /* last sample, valid or not; 0: none */
+    int64_t looked_ms;   /* last sample, valid or invalid; 0: none */
     int64_t silent_ms;   /* time without a valid sample, consecutive */
     int valid_samples;   /* in Init, consecutive within limits */
     int outside_samples; /* in Init, total */
     int64_t outside_ms;  /* in Unhealthy, total */
     int64_t calm_since_ms;
-    int64_t hold_ms; /* of the last Overlimit; 0: none recently */
+    int64_t hold_ms; /* pause after the last Overlimit, without tasks; 0: none recently */
     int rate_permille;
     int64_t throttled_ms;
     int64_t task_there_ms; /* time when a task was last present; -1: never */
@@ -56,12 +56,12 @@ struct device_monitor {
     int64_t repair_until_ms; /* deadline of the current stage */
     int64_t repair_asked_ms; /* last query to MPS; -1: none in this stage */
     bool mps_lost, replaced_in_vain;
-    bool by_operator; /* disabled by an operator, and enabled only by one */
-    bool broken;      /* disabled by a breakdown, and enabled only by an operator */
-    /* Deadline for explaining a fault outside of MPS: the tenant that fails before then caused
-     * it. */
+    bool by_operator; /* disabled by an operator; only an operator enables the device */
+    bool broken;      /* disabled by a breakdown; only an operator enables the device */
+    /* Deadline for the explanation of a fault outside of MPS: a tenant that fails before this time
+     * caused the fault. */
     int64_t fault_open_until_ms;
-    int64_t services_first_ms; /* tasks are admitted from then on */
+    int64_t services_first_ms; /* time from which tasks are admitted */
     int64_t left_ms;           /* last departure of a tenant */
 
     size_t tenant_count;
@@ -72,7 +72,8 @@ struct device_monitor {
 struct tenant *tenant_find(struct device_monitor *d, uint64_t workload, int attempt);
 bool tenant_is_task(const struct tenant *t);
 size_t tenants_tasks(const struct device_monitor *d);
-/* Counts the tenants inside of MPS, or (isolated) outside, that no fault has been attributed to. */
+/* Counts the tenants inside of MPS, or (isolated) outside, to which no fault has been
+ * attributed. */
 size_t tenants_unblamed(const struct device_monitor *d, bool isolated);
 struct device_action *device_act(struct device_monitor *d, enum device_action_kind kind);
 void device_say(struct device_monitor *d, enum device_action_kind kind, const char *format, ...)
@@ -99,7 +100,7 @@ void repair_tick(struct device_monitor *d);
 bool repair_explains(const struct device_monitor *d, const struct tenant *t, bool failed);
 
 /* ending.c */
-/* Orders a tenant to leave. A repeated order only raises the verdict. */
+/* Orders a tenant to leave. A repeated order can only change the verdict to a graver verdict. */
 void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
                   enum attempt_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -2,7 +2,7 @@
  * A connection of the API server: reads requests one after the other, passes each to its route, and
  * writes responses. Its parts are connection.c (reading, writing, closing), transport.c (the bytes
  * on the wire), answer.c (the functions for handlers), http.c (listening, time limits) and
- * handshake.c (the stage before a connection over TLS).
+ * handshake.c (TLS handshakes, before the connection exists).
  *
  * A connection has at most one request in flight. Bytes that the client sends meanwhile wait in
  * `in`. Both `in` and `out` are bounded.
@@ -104,17 +104,19 @@ int connection_new(struct http_server *server, int fd, struct tls_session *tls,
 /* Closes the connection at once, in any state, and calls closed() of its stream. */
 void connection_close(struct connection *c);
 /* connection_hold() keeps the memory of the connection until connection_release(), even if the
- * connection is closed in between. connection_release() returns false if it was closed. */
+ * connection is closed in between. connection_release() returns false if the connection was
+ * closed. */
 void connection_hold(struct connection *c);
 bool connection_release(struct connection *c);
 /* Sends, and buffers the bytes that the client does not take yet. The call may free the connection,
- * unless it is held. */
+ * unless a caller holds the connection. */
 void connection_send(struct connection *c, const struct iovec *pieces, int count);
-/* Buffers without sending. The loop sends at its next turn, with everything added by then. */
+/* Buffers without sending. The loop sends the buffer at its next turn. */
 int connection_send_later(struct connection *c, const void *data, size_t length);
-/* Tries to send the buffered bytes. The call may free the connection, unless it is held. */
+/* Tries to send the buffered bytes. The call may free the connection, unless a caller holds the
+ * connection. */
 void connection_flush(struct connection *c);
-/* Reports that the request in flight has its whole response. The loop continues with the next
+/* Reports that the response to the request in flight is complete. The loop continues with the next
  * request. */
 void connection_answered(struct connection *c);
 
@@ -122,8 +124,8 @@ void connection_answered(struct connection *c);
  * set errno. */
 ssize_t transport_receive(struct connection *c, void *data, size_t room);
 ssize_t transport_send(struct connection *c, const struct iovec *pieces, int count);
-/* Returns whether TLS has read more from the socket than was received. The socket does not become
- * readable for these bytes. */
+/* Returns whether TLS has read bytes from the socket that transport_receive() has not returned yet.
+ * The socket does not become readable for these bytes. */
 bool transport_has_more(const struct connection *c);
 /* Closes the sending side. */
 void transport_end(struct connection *c);
@@ -135,10 +137,10 @@ int server_add_listener(struct error *e, struct http_server *s, int fd, const ch
                                           void *));
 /* Starts the timer of time limits; to be called after anything with a time limit was added. */
 void server_watch_time(struct http_server *s);
-/* Returns the reason why the peer may not have another connection; NULL: it may. */
+/* Returns the reason why the peer may not have another connection; NULL: the peer may. */
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer);
-/* Returns whether the peer may send `bytes` more of large requests, beside all that are
- * incoming. */
+/* Returns whether the peer may send `bytes` more of large requests, besides all large requests that
+ * are incoming. */
 bool server_has_room(const struct http_server *s, const struct http_peer *peer, size_t bytes);
 /* Writes the complete response to a refused connection. A buffer of HTTP_REFUSAL_MAX bytes is large
  * enough. */

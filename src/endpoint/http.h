@@ -49,7 +49,7 @@ enum http_peer_kind {
     HTTP_PEER_STRANGER, /* peer from the network without an identity so far */
     HTTP_PEER_NODE,     /* peer from the network with a node's certificate; `account` is the node's
                          * name */
-    HTTP_PEER_TOKEN,    /* peer whose request carries a token: token, account */
+    HTTP_PEER_TOKEN,    /* peer whose request carries a token; sets `token` and `account` */
 };
 
 /* The peer that sends a request. The connection sets the members that it knows; http_authorize sets
@@ -94,7 +94,7 @@ struct http_counters {
  * Makes a server without a socket; see http_server_listen_*. `routes` ends with a NULL path and
  * outlives the server. An unknown path gets 404; a known path with another method gets 405 and
  * Allow. One local user may have only a part of connections_max. The uid 0 and the daemon's uid may
- * have all connections, and a few are reserved for them.
+ * have all connections, and a few are reserved for these two.
  */
 int http_server_new(struct error *e, struct event_base *base, const struct log *log,
                     const struct http_route *routes, void *context, size_t connections_max,
@@ -130,8 +130,8 @@ const char *http_request_part(const struct http_request *r, const char *name);
 const char *http_request_query(const struct http_request *r, const char *name);
 const char *http_request_header(const struct http_request *r, const char *name);
 const char *http_request_body(const struct http_request *r, size_t *ret_length);
-/* Checks that `known`, a list ended by NULL, has the name of every query parameter. Returns 0, or
- * -ERR_INVALID with the unknown name. */
+/* Checks that `known`, a list ended by NULL, contains the name of every query parameter. Returns 0,
+ * or -ERR_INVALID with the unknown name. */
 int http_request_check_query(struct error *e, const struct http_request *r,
                              const char *const *known);
 

@@ -45,8 +45,8 @@ struct http_request_head {
 };
 
 /*
- * Returns the length of the head at the start of a request, with its empty line; 0 if the head is
- * incomplete. *scanned, 0 at first, is the number of bytes that earlier calls searched.
+ * Returns the length of the head at the start of a request, including its empty line; 0 if the head
+ * is incomplete. *scanned, 0 at first, is the number of bytes that earlier calls searched.
  */
 size_t http_head_length(const char *text, size_t length, size_t *scanned);
 /* Parses a head of that length in place; a writable byte must follow the head. Returns 0,

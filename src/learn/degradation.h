@@ -1,7 +1,7 @@
 /*
  * Progress degradation (PD, after IADeep): the factor by which neighbours and a changed batch size
- * slow a task's progress. Also the effects of the batch size on training: gradient noise scale,
- * statistical efficiency, learning rate.
+ * slow a task's progress. The module also computes the effects of the batch size on training:
+ * gradient noise scale, statistical efficiency, learning rate.
  *
  * Batch sizes are in samples and > 0. Times share one unit and are > 0. Noise scales are in samples
  * and ≥ 0.
@@ -30,7 +30,7 @@ double degradation(const struct degradation_run *run);
 struct noise_scale {
     double square;   /* moving average of |G|², without bias correction */
     double noise;    /* moving average of S, without bias correction */
-    double measured; /* moving average of |mean gradient|², likewise */
+    double measured; /* moving average of |mean gradient|², without bias correction */
     uint64_t samples;
 };
 
@@ -41,8 +41,8 @@ enum { NOISE_SCALE_SAMPLES_MIN = 50 };
  * finite. */
 void noise_scale_observe(struct noise_scale *n, double part, double batch, double part_square,
                          double batch_square);
-/* Returns false below NOISE_SCALE_SAMPLES_MIN samples; the batch size then stays the user's. The
- * result is at most 1000 · batch_reference, also for a gradient that is lost in noise. */
+/* Returns false below NOISE_SCALE_SAMPLES_MIN samples; the task then keeps the user's batch size.
+ * The result is at most 1000 · batch_reference, even if the noise hides the gradient. */
 bool noise_scale_get(const struct noise_scale *n, double batch_reference, double *ret_noise_scale);
 /* Returns the sampling period, in steps, at which the measurement costs about 1 % of the time.
  * split_time and plain_time: time of a step with and without the measurement. */

@@ -36,7 +36,7 @@ size_t gp_count(const struct gp *g);
 int gp_add(struct gp *g, const double *point, double value, double extra_noise);
 
 /* Computes the posterior of all points under this kernel. If the covariance is not positive
- * definite, returns -ERR_INVALID, and the posterior is that of no points. */
+ * definite, returns -ERR_INVALID, and the posterior includes no points. */
 int gp_condition(struct gp *g, const struct gp_kernel *kernel);
 /* Returns the posterior at a point: mean, and variance without noise. Before the first
  * gp_condition() the mean is 0 and the variance is 1. */
@@ -56,5 +56,5 @@ struct gp_search {
 };
 /* Conditions on the kernel with the largest likelihood found from the starts and returns that
  * likelihood. Requires a point and a start. If no kernel is found, returns -INFINITY, and the
- * posterior is that of no points. */
+ * posterior includes no points. */
 double gp_learn(struct gp *g, const struct gp_search *search, struct gp_kernel *ret_kernel);

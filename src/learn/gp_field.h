@@ -1,7 +1,7 @@
 /*
  * The posterior of a Gaussian process at a fixed set of places, for a search. After a new
- * measurement only the resulting change is computed. Results equal those of gp_predict() up to
- * rounding.
+ * measurement the field computes only the resulting change. Results equal those of gp_predict() up
+ * to rounding.
  */
 #pragma once
 #include <stddef.h>

@@ -19,8 +19,8 @@ static inline linear_pair linear_load(const double *from)
     return pair;
 }
 
-/* Returns Σ a[i]·b[i]. Inline, because all other functions build on the dot product: as a function
- * call it would take twice the time. */
+/* Returns Σ a[i]·b[i]. Inline, because all other functions build on the dot product, and a function
+ * call would take twice the time. */
 static inline double linear_dot(const double *a, const double *b, size_t count)
 {
     linear_pair even = {0, 0}, odd = {0, 0};

@@ -7,14 +7,15 @@
  *   pattern  mean of the measurements, if this combination was measured often enough
  *   cold     without a model: max(1, ΣSM, ΣDRAM), corrected by the first measurements
  *   forest   all tasks were measured before, in any combination. The network replaces the
- *            forest if its error was clearly smaller on combinations held out from both
+ *            forest if the error of the network was clearly smaller on combinations that were
+ *            in the training data of neither
  *   guess    a task was never measured: smooth function of the features, shrunk towards the
- *            median of all measurements. The amount of shrinking is the best one found by
- *            holding out the known programs one by one; without a benefit, the median
+ *            median of all measurements. Cross-validation over the known programs chooses the
+ *            amount of shrinkage; if no amount helps, the guess is the median
  *   median   the features are far from all measurements
  *   sum      several neighbours, instead of a guess or a median: sum of the slowdowns
  *            predicted for each neighbour alone
- * So a prediction is never much worse than one without a model.
+ * So a prediction is never much worse than a prediction without a model.
  *
  * The forest is trained on the residuals of a smooth function (learn/smooth.h). A trained model
  * never changes. The same measurements and seed train the same model.

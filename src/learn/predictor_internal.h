@@ -8,7 +8,8 @@
 /* Trust in the prediction for a task that was never measured. */
 struct trust {
     double part; /* weight of the smooth function against the median, 0 to 1 */
-    /* Largest smooth_outside of a held-out point: the prediction was not tested further out. */
+    /* Largest smooth_outside of a held-out point; the prediction was not tested beyond this
+     * distance. */
     double reach;
     double error; /* root mean square error of the logarithm on held-out programs */
 };
@@ -17,7 +18,7 @@ struct predictor {
     uint64_t id;
     double median;      /* of the measured logarithms */
     double least, most; /* range of the measured logarithms, to which predictions are clamped */
-    double deviation;   /* of the measured logarithms from the median */
+    double deviation;   /* deviation of the measured logarithms from the median */
     double span;        /* distance beyond which a point counts as far from all measurements */
     struct trust trust;
     struct smooth *smooth;

@@ -5,7 +5,7 @@
  * the leave-one-out error. Far from all points the function returns to the median of the values.
  *
  * The trees of learn/predictor.h are trained on the residuals of this function, because trees
- * cannot follow a slope, and with few measurements most of interference is slope.
+ * cannot follow a slope. With few measurements, a slope explains most of the interference.
  */
 #pragma once
 #include <stddef.h>

@@ -36,7 +36,7 @@ struct tuner {
     double coordinates[TUNER_TASKS_MAX][TUNER_CHOICES_MAX]; /* log2(batch / user's batch) */
     struct tuner_candidates candidates;
 
-    /* Recalled measurements first, then one per round. */
+    /* Recalled measurements first, then one measurement per round. */
     struct tuner_measurement measurements[GP_POINTS_MAX];
     size_t recall_count, round_count;
 
@@ -62,7 +62,7 @@ bool tuner_point_fits(const struct tuner *t, const struct tuner_point *p);
 /* tuner_candidates.c. Adds all points that fit, or a quasi-random part of them. Returns
  * -ERR_TOO_LARGE if no point fits. */
 int tuner_candidates_fill(struct tuner *t);
-/* Adds the points one step from p in one or two tasks, while there is room. */
+/* Adds the points that differ from p by one step in one or two tasks, while there is room. */
 void tuner_candidates_around(struct tuner *t, const struct tuner_point *p);
 
 /* tuner.c. Records the measurement at p and chooses the next point. The caller ensures that

@@ -24,7 +24,7 @@ struct device {
 
 struct node_info {
     char name[NODE_NAME_MAX];
-    /* Random id of the node's state directory; tells nodes of the same name apart. */
+    /* Random id of the node's state directory; distinguishes nodes of the same name. */
     char instance[NODE_INSTANCE_MAX];
     char version[NODE_VERSION_MAX]; /* gpumux version of the node */
     struct pairs labels;            /* owned by the arena of the message or of the cluster */
@@ -83,7 +83,7 @@ DECLARE_NAMES(enum sharing_mode, sharing_mode);
 
 enum { USAGE_LIMITS_MAX = 8, LIMIT_NAME_MAX = 32, LIMIT_REASON_MAX = 128 };
 
-/* A limit in force on an attempt; the strictest one if the attempt has several devices. */
+/* A limit in force on an attempt; on several devices, the strictest of their limits. */
 struct attempt_limit {
     char name[LIMIT_NAME_MAX]; /* metric label, with the unit: "window_us" */
     uint64_t value;            /* 0: no limit */
@@ -104,7 +104,7 @@ struct attempt_usage {
     double latency_ms;
     uint64_t requests_10s;    /* number of requests behind latency_ms */
     int64_t latency_since_ms; /* age of the start of the period behind latency_ms; -1: unknown */
-    /* How quota and share are enforced on this attempt, for people; "": not reported. */
+    /* Text for people: the means that enforce quota and share of this attempt; "": not reported. */
     char enforcement[WORKLOAD_TEXT_MAX];
     bool is_counted;          /* the shim reports the fields below */
     uint64_t counted_bytes;   /* device memory that the shim has counted */
@@ -127,7 +127,7 @@ enum attempt_phase {
 };
 DECLARE_NAMES(enum attempt_phase, attempt_phase);
 
-/* Where the device memory of a suspended or resuming attempt is. */
+/* Location of the device memory of a suspended or resuming attempt. */
 enum suspension {
     SUSPENSION_NONE, /* on the devices */
     SUSPENSION_LEAVING,
@@ -154,6 +154,6 @@ struct attempt_report {
      * in progress nor reflected in `suspension` has failed, and `text` gives the reason. */
     int turn;
     enum suspension suspension;
-    /* The device wants the attempt off, and a suspension would suffice; `text` has the reason. */
+    /* The attempt must leave its device, and a suspension suffices; `text` gives the reason. */
     bool evicted;
 };

@@ -28,19 +28,20 @@ enum {
     WORKLOAD_WORD_MAX = 128 << 10,
     /* Bytes of a command and its environment together: execve's limit for the total. */
     WORKLOAD_START_MAX = 2 << 20,
-    WORKLOAD_LABEL_MAX = 256,    /* bytes with NUL of a label's key, and of its value */
-    WORKLOAD_UNSET = -1,         /* "not set", for numbers of a spec in which 0 has a meaning */
-    WORKLOAD_TEXT_MAX = 192,     /* a sentence in a status */
-    WORKLOAD_ATTEMPTS_KEPT = 16, /* attempts kept for each workload; older ones are only counted */
+    WORKLOAD_LABEL_MAX = 256, /* bytes with NUL of a label's key, and of its value */
+    WORKLOAD_UNSET = -1,      /* "not set", for numbers of a spec in which 0 has a meaning */
+    WORKLOAD_TEXT_MAX = 192,  /* a sentence in a status */
+    /* Attempts kept for each workload; older attempts are only counted. */
+    WORKLOAD_ATTEMPTS_KEPT = 16,
     DEVICE_UUID_MAX = 48,
     DEVICE_MODEL_MAX = 64,
     NODE_NAME_MAX = 64,
     USER_NAME_MAX = 64,
 };
-/* In place of a uid: an account known by name only, which the node looks up. */
+/* Stands for the uid of an account that is known by name only; the node resolves the name. */
 #define UID_BY_NAME              UINT32_MAX
 #define WORKLOAD_QUOTA_BYTES_MAX (UINT64_C(1) << 50)
-#define WORKLOAD_QUOTA_BYTES_MIN (UINT64_C(1) << 20)   /* of newly submitted workloads */
+#define WORKLOAD_QUOTA_BYTES_MIN (UINT64_C(1) << 20)   /* for new submissions */
 #define WORKLOAD_TIME_MS_MAX     INT64_C(315360000000) /* ten years; limit for any time of a spec */
 #define WORKLOAD_BATCH_MAX       INT64_C(1000000000)
 
@@ -52,7 +53,7 @@ enum workload_kind { WORKLOAD_TASK, WORKLOAD_SERVICE, WORKLOAD_KIND_END };
 enum workload_state {
     WORKLOAD_QUEUED,   /* no attempt is open */
     WORKLOAD_PLACED,   /* an attempt is stored with its devices; the node has not reported yet */
-    WORKLOAD_STARTING, /* the supervisor runs; the process does not yet, or is not ready */
+    WORKLOAD_STARTING, /* the supervisor runs; the command has not started, or is not ready */
     WORKLOAD_RUNNING,
     WORKLOAD_STOPPING,  /* ordered to end */
     WORKLOAD_SUSPENDED, /* alive, without memory on its devices */
@@ -64,14 +65,14 @@ enum workload_state {
     WORKLOAD_STATE_END
 };
 
-/* Why a workload failed. */
+/* Reason why a workload failed. */
 enum failure_reason {
     FAILURE_NONE,
     FAILURE_EXIT,       /* exit code other than 0 */
     FAILURE_SIGNAL,     /* ended by a signal */
     FAILURE_START,      /* no such command, directory or user */
     FAILURE_TIMEOUT,    /* time limit exceeded */
-    FAILURE_DEPENDENCY, /* a workload to wait for did not succeed */
+    FAILURE_DEPENDENCY, /* a workload in `after` did not succeed */
     FAILURE_FAULT,      /* GPU fault caused by the workload itself */
     FAILURE_END
 };
@@ -113,7 +114,7 @@ bool pairs_contain(const struct pairs *have, const struct pairs *wanted);
 /* Sorts the pairs by key. -ERR_INVALID names a duplicate key. */
 int pairs_sort(struct error *e, struct pairs *pairs);
 /* Adds a pair, or replaces the value of its key. Copies the array, key and value into the arena, so
- * the call suits a few flags and not large sets. Returns 0 or -ERR_NO_MEMORY. */
+ * the call suits a few flags, not large sets. Returns 0 or -ERR_NO_MEMORY. */
 int pairs_set(struct arena *arena, struct pairs *pairs, const char *key, const char *value);
 
 /* "after": start after another workload has ended or, with `succeeded`, has succeeded. */
@@ -128,33 +129,35 @@ struct after_id {
     bool succeeded;
 };
 
-/* The part of a spec that placing and ending a workload need; the cluster keeps it in memory. */
+/* The part of a spec that is needed to place and end a workload; the cluster keeps this part in
+ * memory. */
 struct workload_needs {
     enum workload_kind kind;
     int devices;           /* all on one node, all or none; 0: runs without a GPU */
     uint64_t quota_bytes;  /* device memory on each device; 0: unset, the whole device */
-    int share_min_percent; /* guaranteed */
-    int share_max_percent; /* upper limit */
+    int share_min_percent; /* guaranteed part of the SMs */
+    int share_max_percent; /* largest part of the SMs */
     int priority;          /* workloads with larger values are placed first */
     int retries;           /* number of the workload's own failures that are retried */
-    int64_t grace_ms;      /* between SIGTERM and SIGKILL */
-    int64_t time_limit_ms; /* for each attempt; 0: none */
+    int64_t grace_ms;      /* time between SIGTERM and SIGKILL */
+    int64_t time_limit_ms; /* longest duration of an attempt; 0: no limit */
     enum on_node_lost on_node_lost;
     char model[DEVICE_MODEL_MAX]; /* required device model, or "" */
     /* Never set in a spec: the workload may have caused a fault and must not share a device. */
     bool suspect;
-    /* Never set in a spec: attempts failed to start, so nodes with failed starts are avoided. */
+    /* Never set in a spec: attempts failed to start, so the workload avoids nodes with failed
+     * starts. */
     bool wary;
 };
 
 struct workload_spec {
     struct workload_needs needs;
-    const char *name;     /* never NULL after validation: derived from the command if unset */
+    const char *name;     /* never NULL after validation; derived from the command if not set */
     struct words command; /* at least one word */
     struct words resume;  /* optional; replaces command once an attempt has run */
     struct pairs environment;
     const char *directory;    /* absolute */
-    const char *user;         /* account to run as; NULL: the submitter's */
+    const char *user;         /* account that runs the command; NULL: the submitter's account */
     struct pairs node_labels; /* labels that a node must have */
     struct pairs labels;
     int64_t batch_reference, batch_min, batch_max, batch_step; /* 0: not set */
@@ -171,10 +174,10 @@ struct workload_spec {
     bool wants_stdin; /* `run` forwards its standard input */
 };
 
-/* Which cause of an attempt's end counts. */
+/* Cause of an attempt's end, which decides what follows. */
 enum attempt_verdict {
-    VERDICT_OWN,     /* the workload itself: its exit status counts */
-    VERDICT_MOVED,   /* the device: the workload is queued again, and no failure is counted */
+    VERDICT_OWN,     /* the workload itself; its exit status decides */
+    VERDICT_MOVED,   /* the device; the workload is requeued, and no failure is counted */
     VERDICT_SUSPECT, /* a fault that ended every attempt on the device, possibly of this workload */
     VERDICT_GUILTY,  /* a fault while the workload had the device to itself */
     VERDICT_END
@@ -201,19 +204,19 @@ struct attempt {
 #include "model/outcome.def"
         };
     };
-    bool lost; /* the node was lost: a service's process may still be alive */
+    bool lost; /* the node was lost; the process of a service may still be alive */
 };
 
-/* Why an open attempt was ordered to stop, and hence what follows its end. */
+/* Reason of an order to stop an open attempt, which decides what follows the attempt's end. */
 enum stop_cause {
     STOP_NONE,
     STOP_CANCEL,  /* a user's cancellation */
-    STOP_REQUEUE, /* requeue, eviction or drain: the next attempt follows, uncounted */
+    STOP_REQUEUE, /* requeue, eviction or drain; the next attempt follows, no failure is counted */
     STOP_CAUSE_END
 };
 DECLARE_NAMES(enum stop_cause, stop_cause);
 
-/* Why a task is off its devices or about to leave, and hence when it returns. */
+/* Reason why a task is suspended or about to be suspended, which decides when the task returns. */
 enum hold {
     HOLD_NONE,
     HOLD_USER, /* suspended by a user, until a user resumes the task */
@@ -225,18 +228,18 @@ DECLARE_NAMES(enum hold, hold);
 /* State of a workload. Stored at every change and shown by the API. */
 struct workload_status {
     enum workload_state state;
-    enum failure_reason failure; /* of a failed workload */
-    enum stop_cause stop;        /* reason of an ordered stop */
-    /* Why the workload waits, failed or was cancelled; "" if there is no reason to give. */
+    enum failure_reason failure; /* reason, if the workload failed */
+    enum stop_cause stop;        /* reason of the last order to stop */
+    /* Reason why the workload waits, failed or was cancelled; "": none. */
     char text[WORKLOAD_TEXT_MAX];
     int exit_code; /* of the last attempt; -1: unknown */
     int signal;
-    int attempts_total; /* opened so far; the newest attempt has this number */
+    int attempts_total; /* attempts opened so far; the newest attempt has this number */
     int failures;       /* own failures so far, counted against `retries` */
     int faults;         /* own GPU faults so far */
-    bool suspect;       /* may have caused a fault: starts where faults can only be its own */
-    enum hold hold;     /* of the open attempt, like the next two fields */
-    bool off_device;    /* suspended: memory and shares of its devices are free for others */
+    bool suspect;       /* may have caused a fault; starts only where any fault is its own */
+    enum hold hold;     /* hold of the open attempt, as are off_device and turn */
+    bool off_device;    /* suspended; memory and shares of its devices are free for others */
     int turn;           /* number of the last order to suspend or resume; never decreases */
     int64_t backoff_ms; /* delay before the last restart of a service */
     int64_t submitted_wall_ms, started_wall_ms, ended_wall_ms;
@@ -257,7 +260,8 @@ void workload_spec_init(struct workload_spec *spec);
  * device, grace 10 s). New strings come from `arena`. -ERR_INVALID names the field.
  */
 int workload_spec_validate(struct error *e, struct arena *arena, struct workload_spec *spec);
-/* Checks limits that apply to new submissions but not to stored specs, which may predate them. */
+/* Checks limits that apply to new submissions, but not to stored specs, which may be older than the
+ * limits. */
 int workload_spec_check_new(struct error *e, const struct workload_spec *spec);
 /* Returns whether the name consists of letters, digits, '.', '_' and '-' (and "[i]" in an array's
  * element), is not all digits, and does not begin with '.' or '-'. */

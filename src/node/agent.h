@@ -1,6 +1,6 @@
 /*
- * The agent of a node: joins control, starts granted attempts under supervisors, reports, keeps the
- * lease.
+ * The agent of a node: connects to control, starts granted attempts under supervisors, reports
+ * their state to control, and extends the lease.
  *
  * State on disk (`directory`, mode 0711), enough for a new agent to take over after a crash:
  *   node.json      this node's instance
@@ -49,7 +49,7 @@ struct agent_options {
  * lost. */
 int agent_new(struct error *e, struct event_base *base, const struct agent_options *options,
               struct agent **ret);
-/* Frees the agent; attempts run on under their supervisors. */
+/* Frees the agent; attempts keep running under their supervisors. */
 void agent_free(struct agent *a);
 /* Returns the number of live attempts. */
 size_t agent_alive(const struct agent *a);

@@ -1,5 +1,5 @@
 /*
- * Control as the agent's tests simulate it, over a unix socket. A test program with this fixture is
+ * A simulated control for the agent's tests, on a unix socket. A test program with this fixture is
  * its own `gpumux`: `PROGRAM supervise W.A` is a supervisor, and `PROGRAM agent DIRECTORY SOCKET
  * KEY=VALUE…` an agent, so that a test can kill agents; see fixture_main().
  */
@@ -25,10 +25,10 @@ enum {
     LEASE_MS = 600000,
 };
 
-/* Control's side of one test. Every function fails the test if it cannot do its task. */
+/* Control's side of one test. Every function fails the test on an error. */
 struct fixture {
     char top[64], directory[96], socket[96];
-    const char *settings[SETTINGS_MAX]; /* allow_root, cgroup, beat, then the test's own */
+    const char *settings[SETTINGS_MAX]; /* allow_root, cgroup, beat, then the test's own settings */
     size_t setting_count;
     int listen_fd;
     int fd;    /* connection to the agent; -1: none */
@@ -39,16 +39,16 @@ struct fixture {
     struct nodemsg msg; /* the last message */
     uint64_t session, sequence;
     int64_t lease_ms, fence_ms, drain_ms;
-    bool silent; /* no beat is answered */
+    bool silent; /* the fixture answers no beat */
 };
 
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-/* Runs another of the fixture's programs if argv names one. Returns true if so, with its
- * *ret_status. */
+/* Runs another program of the fixture if argv names that program. Returns true and sets *ret_status
+ * if a program ran. */
 bool fixture_main(int argc, char **argv, int *ret_status);
 
-/* Starts an agent, waits for its hello (then f->msg) and welcomes the agent. */
+/* Starts an agent, waits for its hello (afterwards in f->msg) and welcomes the agent. */
 void start_agent(struct fixture *f);
 void kill_agent(struct fixture *f);
 /* Stops the agent as an init system does; the agent must exit with status 0. */
@@ -61,7 +61,7 @@ void join(struct fixture *f);
 void hang_up(struct fixture *f);
 
 void send_message(struct fixture *f, const struct nodemsg *msg);
-/* Sends the first `bytes` of a message's line, at most all but the newline. */
+/* Sends the first `bytes` of a message's line, but never its newline. */
 void send_part(struct fixture *f, const struct nodemsg *msg, size_t bytes);
 /* Receives the next message other than a beat, and accepts a connection if needed. Returns false
  * after `wait_ms`. */

@@ -1,5 +1,5 @@
 /*
- * The parts of the agent and their tasks:
+ * The files of the agent and their purpose:
  *
  *   link.c       the connection to control: hello, welcome, lines both ways
  *   dial.c       making that connection, on this machine or over the network
@@ -62,7 +62,7 @@ enum {
 /* A command for a supervisor, queued or in flight. */
 struct letter {
     struct list link;
-    uint64_t request; /* control's request that the answer belongs to; 0: none */
+    uint64_t request; /* control's request to which the answer belongs; 0: none */
     struct control_command command;
     char *data;         /* data of an input; owned */
     uint64_t taken;     /* offset up to which the supervisor has taken the input */
@@ -72,15 +72,15 @@ struct letter {
 struct mailbox {
     int fd; /* connection to control.sock; -1: not connected */
     struct event *readable;
-    struct event *again; /* timer that sends input again which the task did not take */
+    struct event *again; /* timer to resend input that the task did not take */
     struct list letters;
     size_t count;
     bool waiting; /* the first letter is in flight */
     bool heard;   /* the supervisor has sent something on this connection */
-    bool was_cut; /* closed by the supervisor just now; delays the next connection */
+    bool was_cut; /* the supervisor has just closed the connection; delays the next connection */
 };
 
-/* A supervisor that starts when the attempt's state machine says so. */
+/* A supervisor that is prepared; the attempt's state machine decides when to start it. */
 struct pending_start {
     struct account account;
     int lock_fd;
@@ -96,24 +96,24 @@ struct run {
     int directory_fd;
     uid_t uid;                /* owner of the directory */
     struct attempt_life life; /* state machine; every event goes through run_tell() */
-    struct own_record own;    /* facts of the agent's own */
+    struct own_record own;    /* facts that the agent itself recorded */
     int device_count;         /* devices present on this node, as indexes in agent.info */
     int devices[WORKLOAD_DEVICES_MAX];
-    bool is_adopted;   /* placed on its devices by an earlier agent */
+    bool is_adopted;              /* placed on its devices by an earlier agent */
     struct attempt_stop stranded; /* reason NONE, unless a device was lost while no agent ran */
-    bool is_unseen;    /* failure as a client of MPS, found by this agent at its start */
-    bool is_not_alone; /* failure of another client of MPS on the same device */
-    bool recorded;     /* record.json was read */
-    /* content of record.json, trusted only where the kernel confirms it */
+    bool is_unseen;               /* failure as a client of MPS, found by this agent at its start */
+    bool is_not_alone;            /* failure of another client of MPS on the same device */
+    bool recorded;                /* record.json was read */
+    /* content of record.json, trusted only as far as the kernel confirms the content */
     struct attempt_record record;
     char start_text[WORKLOAD_TEXT_MAX]; /* reason why the supervisor did not start */
     bool granted;                       /* started by this agent, not adopted */
-    struct pending_start *pending;      /* supervisor that is not started yet */
+    struct pending_start *pending;      /* supervisor that has not started yet */
     pid_t child_pid;                    /* child to be reaped; 0: not a child of this agent */
     int started_fd;                     /* read end of the pipe of supervisor.h; -1: closed */
     struct event *started;
     int supervisor_fd;      /* pidfd of run_supervisor(); -1: unknown */
-    struct event *vanished; /* end of the supervisor, as the kernel reports it */
+    struct event *vanished; /* event when the supervisor has ended */
     struct event *look;     /* timer for the next run_look(), after look_ms */
     int look_ms;
     struct event *tick; /* timer of the state machine */
@@ -124,17 +124,17 @@ struct run {
     struct session *session;        /* NULL: no devices, or ended */
     struct share_drift share_drift; /* drift of a task's share, see divide.h */
     bool told_unheld;               /* a process without the shim was reported */
-    bool is_unheld;                 /* all processes are or were without the shim */
+    bool is_unheld;                 /* at some time no process with device memory had the shim */
     uint64_t cpu_ticks;             /* CPU time at the last beat, for usage */
     int64_t cpu_at_ms;
     double samples_per_s;           /* latest value from the supervisor */
     int64_t speed_at_ms;            /* 0: never reported */
-    int64_t speed_since_ms;         /* start of the time that samples_per_s covers; 0: unknown */
+    int64_t speed_since_ms;         /* start of the period that samples_per_s covers; 0: unknown */
     struct control_latency latency; /* latest value from the supervisor */
     int64_t latency_at_ms;
 };
 
-/* An event of an attempt's state machine that came during other actions. */
+/* An event of an attempt's state machine that arrived during other actions. */
 struct queued_event {
     struct list link; /* in agent.events */
     uint64_t workload;
@@ -171,7 +171,7 @@ struct control_link {
     int64_t hello_sent_ms;
     int64_t lease_ms, fence_ms, drain_ms;
     int64_t beat_ms;
-    int64_t silence_ms; /* silence after which control counts as gone */
+    int64_t silence_ms; /* silence after which control counts as unreachable */
     uint64_t beat;
     uint64_t notes_beat; /* number of the beat that carries the devices' notes; 0: none in flight */
     struct beat_sent beats[AGENT_BEATS_KEPT];
@@ -211,7 +211,7 @@ struct agent {
     bool measures_soon;                        /* the timer was advanced because a process died */
     struct gpu_sample *measured;               /* scratch buffer for measuring */
     struct reaper reaper;
-    bool has_stale_locks; /* locks of moves of memory may be left over */
+    bool has_stale_locks; /* locks of earlier moves of memory may be left */
     struct lease lease;
     struct list runs;
     size_t run_count;
@@ -236,10 +236,10 @@ int agent_find_device(const struct agent *a, const char *uuid);
 struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directory_fd);
 void run_free(struct run *r);
 struct run *run_find(const struct agent *a, uint64_t workload, int attempt);
-/* Initialises the state machine from the attempt's terms, without what it kept. */
+/* Initialises the state machine from the attempt's terms, without its saved state. */
 void run_begin(struct run *r);
-/* Inspects the directory and the lock, and passes news to the state machine. To be called whenever
- * there may be news. */
+/* Inspects the directory and the lock, and passes changes to the state machine. To be called
+ * whenever the directory or the lock may have changed. */
 void run_look(struct run *r);
 /* Returns whether an adopted attempt failed by its exit status in this boot, while no agent ran. */
 bool run_failed_unseen(struct run *r);
@@ -254,12 +254,12 @@ pid_t run_supervisor(struct run *r);
 /* Returns whether the process, with a pid of this namespace, belongs to the attempt. */
 bool run_owns(struct run *r, pid_t pid);
 bool run_is_alive(const struct run *r);
-/* Returns whether the attempt occupies the device, an index in agent.info. No other code decides
- * this. */
+/* Returns whether the attempt occupies the device, an index in agent.info. Only this function
+ * decides whether an attempt occupies a device. */
 bool run_is_on(const struct run *r, int device);
 /* Writes the exit record unless one exists. */
 void run_bury(struct run *r);
-/* Moves the directory to the finished attempts and frees r. On failure r stays. */
+/* Moves the directory to the finished attempts and frees r. On failure r stays valid. */
 void run_put_away(struct run *r);
 
 /* ---- act.c ---- */
@@ -269,21 +269,21 @@ void run_put_away(struct run *r);
 void run_tell(struct run *r, const struct attempt_event *event);
 void run_tell_kind(struct run *r, enum attempt_event_kind kind);
 void run_stop(struct run *r, const struct attempt_stop *stop);
-/* While the agent is held, events are queued: a state machine must not step during its own
- * actions. */
+/* Between agent_hold() and agent_release() events are queued, because a state machine must not step
+ * during its own actions. */
 void agent_hold(struct agent *a);
 void agent_release(struct agent *a);
 
 /* ---- launch.c ---- */
 
-/* Starts an attempt. A run always results; if the start fails, the run has ended. */
+/* Starts an attempt. The call always makes a run; if the start fails, the run has ended. */
 void launch(struct agent *a, const struct grant *grant);
 /* Starts the supervisor of a pending run. */
 void launch_supervisor(struct run *r);
-/* Gives up the start of the supervisor. */
+/* Cancels the start of the supervisor. */
 void launch_give_up(struct run *r, const char *why);
 void pending_free(struct run *r);
-/* Makes a run that has ended without ever running. */
+/* Makes a run for an attempt that ends without starting. */
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text);
 
 /* ---- adopt.c ---- */
@@ -295,10 +295,11 @@ int adopt_all(struct error *e, struct agent *a);
 void mailbox_init(struct mailbox *m);
 void mailbox_close(struct run *r); /* closes the connection; letters stay */
 void mailbox_done(struct run *r);  /* answers all letters: the attempt has ended */
-/* Connects to the supervisor if it answers, and if it did not just close a connection. */
+/* Connects to the supervisor, unless the supervisor does not answer or has just closed a
+ * connection. */
 bool mailbox_connect(struct run *r);
-/* Queues a command; its data is copied. Returns 0, or -ERR_BUSY if too many wait. A stop or kill is
- * always accepted, and replaces an earlier one. */
+/* Queues a command; its data is copied. Returns 0, or -ERR_BUSY if too many commands wait. The
+ * mailbox always accepts a stop or kill, which replaces an earlier stop or kill. */
 int mailbox_post(struct run *r, uint64_t request, const struct control_command *command);
 
 /* ---- orders.c ---- */
@@ -316,7 +317,8 @@ void reader_done(struct agent *a);
 
 int link_start(struct error *e, struct agent *a);
 void link_stop(struct agent *a);
-/* Sends a message, or drops it without a session, because the next hello carries the same facts. */
+/* Sends a message. Without a session the call drops the message, because the next hello carries the
+ * same facts. */
 void link_send(struct agent *a, const struct nodemsg *msg);
 /* Sends a beat now. */
 void link_beat(struct agent *a);
@@ -326,7 +328,7 @@ void link_done(struct agent *a, uint64_t request, int result, const char *text);
 /* ---- protect.c ---- */
 
 int protect_open(struct error *e, struct agent *a);
-/* Closes without changing the protection of running members. */
+/* Closes the registrar and MPS, without changing the protection of running processes. */
 void protect_close(struct agent *a);
 /* Decides the terms of a grant on this node. */
 void protect_decide(const struct agent *a, const struct grant *grant, uid_t user,
@@ -342,19 +344,20 @@ void protect_start(struct agent *a);
 bool protect_others_join(const struct run *r);
 /* Ends the GPU work of the attempt's processes, if they are clients of MPS. */
 void protect_end_work(struct run *r);
-/* Returns whether the attempt's MPS daemon has answered since then; true without MPS. */
+/* Returns whether the attempt's MPS daemon has answered since since_ms; true without MPS. */
 bool protect_mps_is_well(const struct run *r, int64_t since_ms);
-/* Ends the work of processes that exit with a kernel outstanding for too long, so that their exit
- * does not harm other clients of MPS. To be called several times a second. */
+/* Ends the GPU work of exiting processes that have had a kernel outstanding for too long, so that
+ * their exit does not harm other clients of MPS. To be called several times a second. */
 void protect_look(struct agent *a);
 /* Restores the protection of an attempt that an earlier agent started. */
 void protect_adopt(struct run *r);
-/* Ends protection; no process of the attempt is left. */
+/* Ends protection; to be called when no process of the attempt is left. */
 void protect_end(struct run *r);
 /* Forgets the session and leaves the protection of running processes in place. */
 void protect_forget(struct run *r);
 int protect_ledger_fd(const struct run *r);
-/* Returns whether new attempts get no MPS; clients that an earlier agent started may still run. */
+/* Returns whether new attempts run without MPS; clients that an earlier agent started may still
+ * run. */
 bool protect_mps_is_off(const struct agent *a);
 /* Writes the path of a device's MPS daemon. Returns false if the path is too long. */
 bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size);

@@ -16,13 +16,14 @@
 int cgroup_open(struct error *e, const char *setting, const char *instance, int *ret_fd);
 /* Removes the node's group if the group is empty, and closes node_fd, which may be -1. */
 void cgroup_close(int node_fd, const char *instance);
-/* Makes the group of an attempt. Returns its directory, or -1 on failure; the attempt then runs
- * without a group. */
+/* Makes the group of an attempt. Returns the group's directory, or -1 on failure; the attempt then
+ * runs without a group. */
 int cgroup_make(int node_fd, const char *name, uid_t uid, gid_t gid);
-/* Moves the calling process into the group's supervisor part. Safe between vfork() and exec(). */
+/* Moves the calling process into the attempt's group `supervisor`. Safe between vfork() and
+ * exec(). */
 void cgroup_enter(int attempt_fd);
 /* Returns whether the process is in the group of this attempt of this node. */
 bool cgroup_holds(const char *instance, const char *name, pid_t pid);
 /* Kills all processes in the group and removes the group. Returns false while a process still
- * lives; the caller tries again. */
+ * lives; the caller then retries. */
 bool cgroup_end(int node_fd, const char *name);

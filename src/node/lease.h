@@ -1,7 +1,7 @@
 /*
  * The lease of a node's tasks: the boot-clock time until which tasks may run without contact to
- * control. A file of 8 bytes, mapped by the agent, which extends the lease, and by supervisors,
- * which obey it.
+ * control. The lease is a file of 8 bytes. The agent maps the file and extends the lease;
+ * supervisors map the file and obey the lease.
  */
 #pragma once
 #include <stdint.h>
@@ -13,7 +13,7 @@ struct lease {
     _Atomic uint64_t *deadline_ms;
 };
 
-/* Opens the file `lease` in the directory, or creates it. An existing deadline stays. */
+/* Opens the file `lease` in the directory, or creates it. The call keeps an existing deadline. */
 int lease_open(struct error *e, int directory_fd, struct lease *ret);
 void lease_close(struct lease *lease);
 /* Extends the deadline; an earlier deadline is ignored. */

@@ -1,6 +1,6 @@
 /*
  * A list of abandoned children that must still be reaped. A child inside the driver may take long
- * to die, so the agent never blocks on one.
+ * to die, so the agent never waits for a child.
  */
 #pragma once
 #include <stddef.h>

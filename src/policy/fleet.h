@@ -1,8 +1,8 @@
 /*
- * The devices, as policies with a forecast see them: the workloads on each device and their
- * remaining times. Equivalent devices form a class, so that a decision examines classes instead of
- * devices. The owner of the policies (the cluster) updates the fleet with every booking, in time
- * independent of the number of devices; policies only read the fleet.
+ * The devices for policies with a forecast: the workloads on each device and their remaining times.
+ * Equivalent devices form a class, so that a decision examines classes instead of devices. The
+ * owner of the policies (the cluster) updates the fleet with every booking, in time independent of
+ * the number of devices; policies only read the fleet.
  *
  * Device indices are those of policy_snapshot.devices; times are on the boot clock.
  */
@@ -17,20 +17,23 @@
 
 #define FLEET_NONE SIZE_MAX
 enum {
-    /* Least remaining time assumed for a workload of unknown length. */
+    /* Smallest remaining time assumed for a workload of unknown length. */
     FLEET_UNKNOWN_MS = 60 * 1000,
-    /* Least remaining time assumed for a workload of known length that is overdue. */
+    /* Smallest remaining time assumed for a workload of known length, also if the workload is
+     * overdue. */
     FLEET_LEAST_MS = 1000,
 };
 
 struct fleet_member {
     uint64_t workload;
-    const struct workload_needs *needs; /* both borrowed while the member is on the device */
+    /* Borrowed, like node_labels, while the member is on the device. */
+    const struct workload_needs *needs;
     const struct pairs *node_labels;
     uint32_t kind;
     bool checkpoints;
-    bool is_known;    /* alone_ms is known */
-    double alone_ms;  /* remaining when the device last changed, alone at the user's batch size */
+    bool is_known; /* alone_ms is known */
+    /* Remaining time alone at the user's batch size, when the device last changed. */
+    double alone_ms;
     int64_t begun_ms; /* arrival on this device */
 };
 
@@ -44,7 +47,7 @@ struct fleet_device {
     double departure_ms; /* expected end of the first member; INFINITY: none */
 };
 
-/* Devices that a policy can tell apart only by the remaining times of their workloads. */
+/* Devices that a policy can distinguish only by the remaining times of their workloads. */
 struct fleet_class {
     uint64_t hash;
     size_t first, device_count; /* device_count 0: class not in use */
@@ -85,15 +88,15 @@ int fleet_reset(struct fleet *f, const struct policy_snapshot *snapshot,
                 const struct device *const *specs);
 
 /*
- * Record that a workload arrives on a device or leaves it, or (update) that the snapshot of the
- * device or its node changed. The snapshot shows the device after the change. A device holds at
- * most FORECAST_MEMBERS_MAX members, further ones are dropped. After -ERR_NO_MEMORY the fleet can
- * only be freed.
+ * Record that a workload arrives on a device or leaves the device, or (update) that the snapshot of
+ * the device or its node changed. The snapshot shows the device after the change. A device has at
+ * most FORECAST_MEMBERS_MAX members; the fleet drops further members. After -ERR_NO_MEMORY the
+ * fleet can only be freed.
  */
 int fleet_take(struct fleet *f, const struct policy_snapshot *snapshot, size_t device,
                const struct fleet_member *member, int64_t now_ms);
-/* ret_alone_ms: remaining time of the workload by the forecast; unchanged if the time is unknown or
- * the workload is not on the device. */
+/* ret_alone_ms: remaining time of the workload, according to the forecast; unchanged if the time is
+ * unknown or the workload is not on the device. */
 int fleet_release(struct fleet *f, const struct policy_snapshot *snapshot, size_t device,
                   uint64_t workload, int64_t now_ms, double *ret_alone_ms);
 int fleet_update(struct fleet *f, const struct policy_snapshot *snapshot, size_t device);

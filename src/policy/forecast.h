@@ -1,10 +1,11 @@
 /*
  * Predictions about workloads that share a device, as an interface for policies.
  *
- * A forecast is a table of functions, passed in by the owner of a policy. Control's forecast rests
- * on measurements and learnt models, a simulator's on the same or on the truth (policy `oracle`). A
- * forecast is pure: a question has one answer as long as `version` is unchanged. An implementation
- * may cache answers behind `context`, but has no other side effect.
+ * A forecast is a table of functions, passed in by the owner of a policy. Control's forecast uses
+ * measurements and learnt models. A simulator's forecast uses measurements and learnt models too,
+ * or the truth (policy `oracle`). A forecast is pure: the same call gives the same result as long
+ * as `version` is unchanged. An implementation may cache results behind `context`, but has no other
+ * side effect.
  *
  * Workloads are identified by their kind, a number that the forecast's owner assigns to all runs of
  * the same program at the same batch size. Nothing is known about kind 0.
@@ -44,7 +45,7 @@ struct forecast_profile {
     double sm_activity, dram_rate, pcie_rate; /* fractions of the device, 0 to 1 */
     double noise_scale;                       /* in samples */
     uint64_t memory_bytes;                    /* at `batch`, including the margin */
-    /* Of a service: target of its p99, and its request rate. */
+    /* SLO and request rate of a service. */
     double slo_ms, rate_per_s;
     size_t service_batch_count; /* batch sizes of a service, ascending */
     const uint32_t *service_batches;
@@ -57,10 +58,10 @@ struct forecast_set {
     uint32_t kinds[FORECAST_MEMBERS_MAX]; /* ascending */
 };
 
-/* Indexed like the set. */
+/* Predictions for a set; the arrays are indexed like the set. */
 struct forecast_answer {
-    double pd[FORECAST_MEMBERS_MAX]; /* of tasks, > 0; 1 for services */
-    /* Of services with an SLO; 0: unknown or no such service. */
+    double pd[FORECAST_MEMBERS_MAX]; /* PD of a task, > 0; 1 for a service */
+    /* p99 of a service with an SLO; 0: unknown, or not a service with an SLO. */
     double p99_ms[FORECAST_MEMBERS_MAX];
     /* No measurement supports p99_ms, so p99_ms must not cause a refusal. */
     bool is_p99_guess[FORECAST_MEMBERS_MAX];
@@ -72,17 +73,17 @@ struct forecast {
     /* Returns NULL for an unknown kind. The result is valid until the version changes. */
     const struct forecast_profile *(*profile)(void *context, const struct forecast_device *device,
                                               uint32_t kind);
-    /* Predicts PD and p99 for every member of the set, including unknown kinds. The PD of a single
-     * task is that of its batch size: 1 at the user's. */
+    /* Predicts PD and p99 for every member of the set, including unknown kinds. The PD of a task
+     * alone follows from its batch size: 1 at the user's batch size. */
     void (*together)(void *context, const struct forecast_set *set,
                      struct forecast_answer *ret_answer);
     /* Returns the latency in ms of one batch of this service over its share, beside others; false
-     * if unknown. The pointer may be NULL: all curves are unknown. */
+     * if unknown. The function pointer may be NULL: all curves are unknown. */
     bool (*curve)(void *context, const struct forecast_set *beside, uint32_t service,
                   uint32_t batch, struct pwl_curve *ret_curve);
 };
 
-/* Adds a kind at its sorted position, which is returned. The caller ensures room in the set. */
+/* Adds a kind at its sorted position. Returns the position. The caller ensures room in the set. */
 size_t forecast_set_add(struct forecast_set *set, uint32_t kind);
 void forecast_set_remove(struct forecast_set *set, size_t position);
 

@@ -1,16 +1,16 @@
 /*
- * A forecast from learnt models. The predictor gives the slowdown of each task by its neighbours
- * (learn/predictor.h, which starts cold); PD follows from slowdown and batch size. The p99 of a
- * service follows from its latency curves and its request rate or, where measured, from its p99
- * alone and the measured slowdown of its requests beside others.
+ * A forecast from learnt models. The predictor (learn/predictor.h), which needs no measurements to
+ * start, gives the slowdown of each task by its neighbours; PD follows from slowdown and batch
+ * size. The p99 of a service follows from its latency curves and its request rate or, where
+ * measured, from its p99 alone and the measured slowdown of its requests beside others.
  *
- * A guess never refuses a placement. Without a supporting measurement, a workload is assumed to
- * slow its neighbours no more than forecast_blind predicts, and an unmeasured neighbour never
- * improves a prediction. A p99 beside neighbours without a measurement is a guess, unless the p99
- * alone already exceeds the SLO.
+ * A guess never causes a refusal. Without a supporting measurement, a workload is assumed to slow
+ * its neighbours no more than forecast_blind predicts, and an unmeasured neighbour never improves a
+ * prediction. A p99 beside neighbours without a measurement is a guess, unless the p99 alone
+ * already exceeds the SLO.
  *
- * Answers are cached by set, so that a decision over many classes of devices costs little more than
- * the lookups. A new model clears the cache.
+ * The forecast caches predictions by set, so that a decision over many classes of devices costs
+ * little more than the lookups. A new model clears the cache.
  */
 #pragma once
 #include "learn/observations.h"
@@ -22,7 +22,7 @@ enum {
     LEARNT_SETS_MAX = 1 << 16, /* cached answers; a full cache is cleared */
     LEARNT_BATCHES_MAX = 8,    /* batch sizes of a service */
     LEARNT_DEVICES_MAX = 4,    /* device types with separate figures for one kind */
-    LEARNT_ANY_DEVICE = 0,     /* in place of forecast_device.hash */
+    LEARNT_ANY_DEVICE = 0,     /* instead of a forecast_device.hash */
     LEARNT_BESIDES_MAX = 16,   /* measured sets of neighbours of a service */
     LEARNT_NEIGHBOURS_MAX = 4, /* members of a measured set */
 };
@@ -50,7 +50,7 @@ struct learnt_kind {
     uint32_t batches[LEARNT_BATCHES_MAX];
     struct pwl_curve curves[LEARNT_BATCHES_MAX]; /* ms of one batch over the share, alone */
     double p99_ms;       /* measured alone, replaces the curves; 0: not measured */
-    bool is_p99_recent;  /* false: p99_ms by itself refuses no placement */
+    bool is_p99_recent;  /* false: p99_ms by itself causes no refusal */
     size_t beside_count; /* length of besides, which require p99_ms */
     struct learnt_beside besides[LEARNT_BESIDES_MAX];
 };
@@ -60,21 +60,21 @@ struct learnt;
 /* Returns NULL if out of memory. */
 struct learnt *learnt_new(void);
 void learnt_free(struct learnt *l);
-/* Returns the forecast, valid as long as l. Its version changes with everything that its answers
- * depend on. */
+/* Returns the forecast, valid as long as l. The version of the forecast changes with everything on
+ * which the predictions depend. */
 const struct forecast *learnt_forecast(const struct learnt *l);
 
 /*
  * Sets the figures of kind `number` (1 to LEARNT_KINDS_MAX - 1) on devices of this type, replacing
- * earlier figures. On a type without figures, those of LEARNT_ANY_DEVICE apply, or else those of
- * the first type set. Returns -ERR_TOO_LARGE for too many kinds, types, batch sizes or sets, or
- * -ERR_NO_MEMORY.
+ * earlier figures. On a type without figures, the figures of LEARNT_ANY_DEVICE apply, or else the
+ * figures of the type that was set first. Returns -ERR_TOO_LARGE for too many kinds, types, batch
+ * sizes or sets, or -ERR_NO_MEMORY.
  */
 int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
                     const struct learnt_kind *kind);
 void learnt_forget_kind(struct learnt *l, uint32_t number);
-/* Borrows both until the next call; both may be NULL. Measurements added to `o` later also apply to
- * questions that were asked before. */
+/* Borrows both until the next call; both may be NULL. Measurements added to `o` later also change
+ * predictions that were made before. */
 void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
 
 /* Returns the p99 of a service's requests, including their time in the queue, if a batch takes

@@ -1,15 +1,15 @@
 /*
- * One decision of a policy that judges. Of all classes of devices the policy takes the one with the
- * best score or, with policy.by_end_times, of the best few classes the one whose end times grow
- * least. A policy that waits then decides between placing the workload now and waiting for another
- * device.
+ * One decision of a policy with a `judge` function. The policy takes the class of devices with the
+ * best score. With policy.by_end_times, the policy compares the best few classes and takes the
+ * class whose end times grow least. A policy with policy.waits then decides whether to place the
+ * workload now or to wait for another device.
  *
  * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: the growth of the sum of all end times on d, beyond the
- * time of the new workload itself. ΔCT(wait) is the minimum, over the next departures after those
- * that the workloads ahead in the queue will take, of the time until the departure plus the same
- * growth on the device after it. The workload is placed if ΔCT(now) ≤ ΔCT(wait) + the time it has
- * waited, so every workload is placed in the end. A workload of unknown kind never waits, because
- * its figures would be guesses.
+ * time of the new workload itself. ΔCT(wait) is a minimum over the next departures: the time until
+ * the departure, plus the same growth on the device after the departure. The minimum skips as many
+ * departures as workloads are ahead in the queue. The workload is placed if ΔCT(now) ≤ ΔCT(wait) +
+ * the time that the workload has waited, so every workload is placed in the end. A workload of
+ * unknown kind never waits, because its figures would be guesses.
  */
 #pragma once
 #include "policy/fleet.h"
@@ -27,7 +27,7 @@ struct place_outcome {
     size_t class_index;
     double score;           /* score of the class; −INFINITY: none */
     double now_ms, wait_ms; /* ΔCT of both choices; 0 and INFINITY if not compared */
-    /* POLICY_WAITS: delay after which the workload is placed there anyway. */
+    /* POLICY_WAITS: delay after which the workload is placed in this class anyway. */
     int64_t retry_ms;
 };
 
@@ -35,13 +35,13 @@ struct place_outcome {
 void policy_place(const struct policy *policy, const struct policy_snapshot *snapshot,
                   const struct policy_waiting *waiting, struct place_outcome *ret_outcome);
 
-/* Judges all classes, best first and those without room last. Writes at most `room` candidates and
- * returns their number. */
+/* Judges all classes. Writes at most `room` candidates, the best first and classes without room
+ * last, and returns their number. */
 size_t policy_candidates(const struct policy *policy, const struct policy_snapshot *snapshot,
                          const struct policy_waiting *waiting, struct policy_candidate *ret,
                          size_t room);
 
-/* Judges one class: room, forecast and the policy's opinion. */
+/* Judges one class: room, forecast, and the result of policy->judge. */
 void policy_consider(const struct policy *policy, const struct policy_snapshot *snapshot,
                      const struct policy_waiting *waiting, size_t class_index,
                      struct policy_candidate *ret_candidate);

@@ -1,5 +1,5 @@
-/* A small cluster for tests of policies that judge: devices with their workloads, and a
- * forecast. */
+/* A small cluster for tests of policies with a `judge` function: devices with their workloads, and
+ * a forecast. */
 #pragma once
 #include <math.h>
 #include <setjmp.h>

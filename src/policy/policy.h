@@ -1,6 +1,6 @@
 /*
- * A policy assigns waiting workloads to devices. It sees a read-only snapshot and returns
- * decisions; it does no I/O, reads no clock and keeps no state.
+ * A policy assigns waiting workloads to devices. A policy reads a snapshot and returns decisions,
+ * does no I/O, reads no clock and keeps no state.
  *
  * To add a policy, write a file with one `const struct policy` and add one line to registry.c.
  */
@@ -17,7 +17,7 @@ struct fleet;
 struct policy_node {
     const char *name;
     const struct pairs *labels;
-    bool usable;   /* connected, neither drained nor held */
+    bool usable;   /* connected, not drained, and not blocked after failed starts */
     bool doubtful; /* a start on this node failed recently */
     size_t first_device, device_count;
 };
@@ -26,14 +26,15 @@ struct policy_device {
     const char *uuid, *model;
     size_t node;
     uint64_t memory_bytes;
-    /* Demand of the device's workloads, those that are placed and have not ended: */
+    /* Demand of the workloads that are placed on the device and have not ended: */
     uint64_t quota_bytes;
     int share_min_percent;
     int neighbours;
     int suspects;
     int services;
-    bool exclusive;    /* taken as a whole by a workload without a quota */
-    uint64_t kept_for; /* workload for which the device is reserved until it has room; 0: none */
+    bool exclusive; /* taken as a whole by a workload without a quota */
+    /* Workload for which the device is reserved until the device has room; 0: none. */
+    uint64_t kept_for;
     enum device_admission admits;
     const struct device_health *health; /* explains `admits` to people; NULL: unknown */
 };
@@ -52,11 +53,11 @@ struct policy_waiting {
     const struct pairs *node_labels;
     int64_t waited_ms;
     struct policy_known known;
-    bool takes_kept; /* is the workload that devices are reserved for, or precedes that workload */
-    size_t ahead;    /* waiting workloads that precede this one, as far as counted */
+    bool takes_kept; /* devices are reserved for this workload or for a workload behind it */
+    size_t ahead;    /* waiting workloads that precede this workload, as far as counted */
 };
 
-/* Parts of a policy that can be disabled, to measure their worth. */
+/* Parts of a policy that can be disabled, to measure their effect. */
 #define POLICY_PARTS(X)                                                                            \
     X(TUNER, "tuner")         /* search for batch sizes */                                         \
     X(PREDICTOR, "predictor") /* choice of devices by predicted slowdowns */                       \
@@ -81,19 +82,19 @@ struct policy_snapshot {
     size_t node_count;
     const struct policy_device *devices; /* devices of one node are consecutive */
     size_t device_count;
-    const struct policy_waiting *waiting; /* in the order of service */
+    const struct policy_waiting *waiting; /* in the order of the queue */
     size_t waiting_count;
     int max_neighbours; /* maximum of workloads on one device */
     uint64_t seed;      /* for randomised policies */
     struct policy_options options;
-    const struct fleet *fleet; /* same devices; NULL: for policies that do not judge */
+    const struct fleet *fleet; /* same devices; NULL: the policy has no `judge` */
     int64_t now_ms;            /* boot clock */
 };
 
 struct policy_decision {
     size_t waiting;                       /* index into snapshot->waiting */
     size_t node;                          /* index into snapshot->nodes */
-    size_t device_count;                  /* 0 only for a workload that asks for no device */
+    size_t device_count;                  /* 0 only for a workload that needs no device */
     size_t devices[WORKLOAD_DEVICES_MAX]; /* indices into snapshot->devices, all of one node */
 };
 
@@ -107,7 +108,7 @@ enum policy_misfit {
     POLICY_NO_MEMORY,  /* Σ quotas would exceed the device's memory */
     POLICY_NO_SHARE,   /* Σ share.min would exceed 100 */
     POLICY_UNHEALTHY,  /* the device admits no workload of this kind */
-    POLICY_SUSPECT,    /* the workload and another one on the device are suspects */
+    POLICY_SUSPECT,    /* the workload is a suspect, and another workload on the device is too */
     POLICY_NEIGHBOURS, /* max_neighbours reached, or a neighbour has the whole device */
     POLICY_KEPT,       /* the device has room, reserved for a workload with precedence */
     POLICY_MISFIT_END
@@ -118,10 +119,10 @@ enum policy_misfit {
     X(NONE, "")                                                                                    \
     X(SLO, "a service would miss its SLO")                                                         \
     X(SLOW, "sharing a device would add too little speed")                                         \
-    X(GANG, "the device has a task of several devices already")                                    \
+    X(GANG, "a task on the device already uses several devices")                                   \
     X(SERVICES, "the device has a service already")                                                \
-    X(TASKS, "the device has as many tasks as may share a device")                                 \
-    X(UTILISATION, "the workloads of the device would want more SMs than it has")                  \
+    X(TASKS, "the device already has the maximum number of tasks")                                 \
+    X(UTILISATION, "the workloads would need more SMs than the device has")                        \
     X(ROUND, "only rounds of matching let workloads share a device")
 enum policy_objection {
 #define X(name, text) POLICY_OBJECTS_##name,
@@ -134,12 +135,12 @@ const char *policy_objection_text(enum policy_objection objection);
 /* A class of devices, considered for one workload. */
 struct policy_candidate {
     size_t class_index;                 /* index in the fleet */
-    enum policy_misfit misfit;          /* POLICY_FITS: there is room */
-    enum policy_objection objection;    /* set if there is room */
+    enum policy_misfit misfit;          /* POLICY_FITS: the class has room */
+    enum policy_objection objection;    /* set if misfit is POLICY_FITS */
     double score;                       /* larger is better; valid without misfit and objection */
     double pd;                          /* predicted PD of the workload */
-    double speed_before, speed_after;   /* sum over the tasks, without and with the workload */
-    double pd_sum_before, pd_sum_after; /* the same sums for PD */
+    double speed_before, speed_after;   /* speed of all tasks, without and with the workload */
+    double pd_sum_before, pd_sum_after; /* PD of all tasks, without and with the workload */
     /* The service closest to its SLO, or furthest beyond it: */
     double p99_ms;     /* 0: unknown */
     double slo_ms;     /* 0: none */
@@ -149,14 +150,14 @@ struct policy_candidate {
 /* Returns whether a service would miss its SLO according to measurements. */
 bool policy_misses_slo(const struct policy_candidate *candidate);
 
-/* Decision of a judging policy about one workload. */
+/* Decision of a policy with a `judge` function about one workload. */
 enum policy_verdict {
     POLICY_PLACES,
     POLICY_REFUSES, /* no device is acceptable now */
     POLICY_WAITS,   /* a device is acceptable, but waiting ends sooner */
 };
 
-/* Result of a matching round: placements of waiting workloads and moves of running ones. */
+/* Result of a matching round: placements of waiting workloads and moves of running workloads. */
 struct policy_move {
     uint64_t workload;
     size_t from, to; /* indices of devices */
@@ -173,9 +174,9 @@ struct policy {
     bool needs_truth;    /* requires a forecast of the truth, which only the simulator has */
     bool one_a_device;   /* never shares a device */
     bool shortest_first; /* workloads with less remaining time precede others */
-    /* Waits for a better device if that ends sooner (IADeep's optimization 2). */
+    /* Waits for a better device if the workload then ends sooner (IADeep's optimization 2). */
     bool waits;
-    bool by_end_times; /* takes the class with the least delay of ends, of the best few */
+    bool by_end_times; /* among the best few classes, takes the class whose end times grow least */
     int64_t round_ms;  /* interval between rounds; 0: no rounds */
     /* Behaviour of the policy's system on a device, for simulators of devices: */
     bool tunes;  /* tunes the batch sizes of tasks */
@@ -193,16 +194,16 @@ struct policy {
     /*
      * Fills `out` (room for waiting_count decisions) and returns the number of decisions. `scratch`
      * is a private copy of snapshot->devices, in which the policy may book its decisions. A refusal
-     * holds for all workloads with equal needs and labels: the caller does not ask again until the
-     * devices change.
+     * applies to all workloads with equal needs and labels: the caller does not call again for them
+     * until the devices change.
      */
     size_t (*decide)(const struct policy_snapshot *snapshot, struct policy_device *scratch,
                      struct policy_decision *out);
 };
 
-/* registry.c. Looks up a policy by name; NULL if there is none. */
+/* registry.c. Returns the policy of this name, or NULL. */
 const struct policy *policy_find(const char *name);
-/* Returns whether disabling the part could make a difference to this policy. */
+/* Returns whether disabling the part could affect this policy. */
 bool policy_has_part(const struct policy *policy, enum policy_part part);
 /* Returns the policy at index 0, 1, …; NULL past the last. */
 const struct policy *policy_at(size_t index);
@@ -228,14 +229,14 @@ bool policy_model_matches(const char *model, const char *wanted);
 /* Book `needs` on a device, and release them. */
 void policy_device_take(struct policy_device *device, const struct workload_needs *needs);
 void policy_device_release(struct policy_device *device, const struct workload_needs *needs);
-/* Serves the waiting workloads in order, each on the first node with room; the core of firstfit and
- * exclusive. Has the contract of policy.decide. */
+/* Places the waiting workloads in order, each on the first node with room; the core of firstfit and
+ * exclusive. The contract is that of policy.decide. */
 size_t policy_decide_first(const struct policy_snapshot *snapshot, struct policy_device *scratch,
                            int max_neighbours, struct policy_decision *out);
 
-/* explain.c. Writes one sentence on why `waiting` fits on no device now ("0 of 4 devices fit: 3
- * have too little memory (…)"). Returns true if the workload can never fit, with a sentence that
- * says so. */
+/* explain.c. Writes one sentence that explains why `waiting` fits on no device now ("0 of 4 devices
+ * fit: 3 have too little memory (…)"). Returns true if the workload can never fit, with a sentence
+ * that says so. */
 bool policy_explain_misfit(const struct policy_snapshot *snapshot,
                            const struct policy_waiting *waiting, const struct policy *policy,
                            char text[WORKLOAD_TEXT_MAX]);

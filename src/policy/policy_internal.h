@@ -1,4 +1,5 @@
-/* All policies, one per file and listed in registry.c, and functions that some of them share. */
+/* All policies, one in each file and listed in registry.c, and functions that some policies
+ * share. */
 #pragma once
 #include "policy/fleet.h"
 #include "policy/policy.h"

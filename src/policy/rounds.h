@@ -8,9 +8,10 @@
  *            − [running task] · restart / min(R, 600 s)
  *
  * An edge exists where the weight is positive and the policy has no objection. A running task
- * always has an edge to stay. Up to ROUNDS_DENSE_MAX rows and columns the result is exact. Beyond,
- * each row has edges to ROUNDS_BEST of its best devices, rotated among equal rows, and to
- * ROUNDS_RANDOM random ones; the result is then within ROUNDS_GAP of the optimum of these edges.
+ * always has an edge to stay. Up to ROUNDS_DENSE_MAX rows and columns the result is exact. For
+ * larger problems, each row has edges to ROUNDS_BEST of its best devices, rotated among equal rows,
+ * and to ROUNDS_RANDOM random devices; the result is then within ROUNDS_GAP of the optimum of these
+ * edges.
  */
 #pragma once
 #include "policy/fleet.h"
@@ -26,6 +27,6 @@ enum {
 };
 #define ROUNDS_GAP 0.01
 
-/* `policy` judges the edges. Running tasks move only if `moves`. Returns -ERR_NO_MEMORY. */
+/* `policy` judges the edges. Running tasks move only if `moves` is true. Returns -ERR_NO_MEMORY. */
 int policy_match_round(const struct policy *policy, const struct policy_snapshot *snapshot,
                        bool moves, struct policy_round *ret_round);

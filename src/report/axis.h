@@ -1,5 +1,5 @@
 /*
- * Axes: the mapping from values to positions, and the values with labels. Plain data.
+ * Axes: the mapping from values to positions, and the values that get labels. Plain data.
  *
  * Times are in seconds and fractions are 0 to 1; labels use the unit of the axis.
  */

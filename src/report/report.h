@@ -13,18 +13,19 @@
 
 enum {
     REPORT_BYTES_MAX = 32 << 20,
-    REPORT_LINES_MAX = 14,      /* policies in one figure */
-    REPORT_RATES_MAX = 4,       /* in distributions, the highest rates */
+    REPORT_LINES_MAX = 14, /* policies in one figure */
+    /* Arrival rates in a distribution figure; lower rates are left out. */
+    REPORT_RATES_MAX = 4,
     REPORT_GANTTS_MAX = 4,      /* policies with a chart of their devices */
-    REPORT_DEVICES_MAX = 24,    /* per chart, the first devices */
-    REPORT_SPANS_MAX = 2000,    /* per chart */
+    REPORT_DEVICES_MAX = 24,    /* devices in one chart; further devices are left out */
+    REPORT_SPANS_MAX = 2000,    /* spans of workloads in one chart */
     REPORT_QUANTILES_MAX = 200, /* points of a distribution */
-    REPORT_INTERVALS_MAX = 256, /* of a course */
+    REPORT_INTERVALS_MAX = 256, /* intervals of a course over time */
 };
 
 /* All pointers are borrowed for the call; texts may be untrusted. */
 struct report {
-    const char *command;       /* reproduces the report */
+    const char *command;       /* command line that reproduces the report */
     const char *trace, *nodes; /* as given on the command line */
     const char *version;       /* of the program */
     const struct campaign_config *config;

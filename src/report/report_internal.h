@@ -32,7 +32,7 @@ struct spread page_spread(const struct page *p, size_t rate, size_t variant,
 double summary_completion(const struct result_summary *s);
 double summary_waiting(const struct result_summary *s);
 double summary_makespan(const struct result_summary *s);
-/* Fraction of the requests; 0 without requests. */
+/* Returns the late fraction of the requests; 0 without requests. */
 double summary_late(const struct result_summary *s);
 bool page_has_requests(const struct page *p);
 
@@ -56,7 +56,7 @@ void page_heading(struct page *p, const char *id, const char *title);
 void page_figure_begin(struct page *p);
 void page_figure_caption(struct page *p);
 void page_figure_end(struct page *p);
-/* Writes a note in place of a figure. The note is trusted markup. */
+/* Writes a note instead of a figure. The note is trusted markup. */
 void page_missing(struct page *p, const char *how);
 /* Writes a note on the lines that figures omit, if any. */
 void page_lines_note(struct page *p);

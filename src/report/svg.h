@@ -34,14 +34,14 @@ void svg_rect(struct svg *g, double x, double y, double width, double height,
               const char *attributes);
 /* Adds an invisible rectangle that shows `about` on hover. */
 void svg_tip(struct svg *g, double x, double y, double width, double height, const char *about);
-/* Writes text whose baseline starts at x, y. A text-anchor in the attributes makes the text end or
- * be centred there. */
+/* Writes text whose baseline starts at x, y. With a text-anchor in the attributes, the text ends or
+ * is centred at that point. */
 void svg_text(struct svg *g, double x, double y, const char *attributes, const char *text);
 /* Like svg_text, truncated with an ellipsis to about this width. */
 void svg_text_within(struct svg *g, double x, double y, const char *attributes, const char *text,
                      double width_px);
 
-/* Points joined by lines, or closed into an area. */
+/* Draw points joined by lines, or closed into an area. */
 void svg_path_begin(struct svg *g);
 void svg_path_to(struct svg *g, double x, double y);
 void svg_path_close(struct svg *g);

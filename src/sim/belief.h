@@ -1,17 +1,17 @@
 /*
  * The forecast of a simulated run (policy/forecast.h).
  *
- * Learnt: a belief records the measured PD of every set of kinds that ran together and returns the
+ * A learnt belief records the measured PD of every set of kinds that ran together and returns the
  * mean. For an unmeasured larger set the slowdowns by the single neighbours are added up; for an
  * unmeasured pair the predictor of learn/ predicts the slowdown (lessons.h). The predictor receives
  * the features of each kind alone, at the best batch size alone: a task that ran twice as fast with
- * four times the batch is also busier than at its user's batch. A belief derives from measurements
- * only, never from the truth or its parameters.
+ * four times the batch is also busier than at its user's batch. A learnt belief derives from
+ * measurements only, never from the truth or its parameters.
  *
  * For a service, the profile gives latency over share, request rate and the remainder of the
  * device. Forecasts assume 1.5 times the mean request rate.
  *
- * True (`oracle`): the actual PD of the set, at its best batch sizes.
+ * A true belief (`oracle`) returns the actual PD of the set, at its best batch sizes.
  */
 #pragma once
 #include <stdint.h>
@@ -27,7 +27,7 @@ enum { BELIEF_KINDS_MAX = 4096 };
 struct belief_kind {
     uint32_t model; /* of a task */
     double batch;   /* the user's batch size */
-    bool is_tuned;  /* subject to a search for the batch size */
+    bool is_tuned;  /* the simulated system searches for the batch size */
     bool is_service;
     uint32_t service; /* index of the service's profile */
 };

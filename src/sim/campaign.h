@@ -4,8 +4,8 @@
  * run; the same campaign started again skips these runs.
  *
  * Files of each run NAME = POLICY[-PART…]_load-L_seed-S:
- *   NAME.workloads.csv  NAME.course.csv  NAME.devices.csv   to be read (result_file.h)
- *   NAME.result                                             the same, to resume
+ *   NAME.workloads.csv  NAME.course.csv  NAME.devices.csv   for readers (result_file.h)
+ *   NAME.result                                             the whole result, to resume
  * At the end, summary.csv gets one row per run.
  */
 #pragma once

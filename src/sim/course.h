@@ -1,6 +1,6 @@
 /*
- * Course of a run over time: means over at most RESULT_SERIES_MAX intervals. A run longer than the
- * intervals cover merges each pair of intervals.
+ * Course of a run over time: means over at most RESULT_SERIES_MAX intervals. When a run outlasts
+ * the intervals, the course merges each pair of intervals.
  */
 #pragma once
 #include "sim/result.h"

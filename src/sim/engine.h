@@ -1,17 +1,17 @@
 /*
- * Simulates one policy on one trace, a cluster without machines. The unchanged cluster_step
- * decides. The engine plays the nodes, which answer a grant with reports, and true speeds (truth.h)
- * determine when a task ends. The simulation is driven by events without time steps: a device is
- * computed only when its workloads change.
+ * Simulates one policy on one trace, a cluster without machines. The state machine of control
+ * (cluster_step) decides, unchanged. The engine simulates the nodes, which answer a grant with
+ * reports, and true speeds (truth.h) determine the end of each task. The simulation is driven by
+ * events without time steps: a device is computed only when its workloads change.
  *
  * A policy's forecast is learnt from the workloads that ran (belief.h); only `oracle` receives the
  * truth. A task larger than a node is several workloads to the cluster, one per node, and runs when
- * all of them run. The engine gathers one such task at a time.
+ * all these workloads run. The engine gathers one such task at a time.
  *
- * Services start first and stay. A policy whose system protects services (gpumux, muxflow, mudi,
- * gslice) does so here: tasks are gated or limited to the remaining SMs, and if a p99 still
- * approaches its SLO, the unchanged device_step throttles and evicts. Under other policies, tasks
- * and services share without protection.
+ * Services start first and stay. Policies whose systems protect services (gpumux, muxflow, mudi,
+ * gslice) protect services in the simulation too. The gate stops tasks, or tasks use the remaining
+ * SMs. If a p99 still approaches its SLO, the unchanged device_step throttles and evicts tasks.
+ * Under other policies, tasks and services share without protection.
  *
  * All randomness derives from the seed: the same configuration gives the same result.
  */
@@ -40,13 +40,13 @@ struct engine_config {
     int max_neighbours;
     /* Error of the durations that tasks state: standard deviation of the logarithm. */
     double estimate_error;
-    double start_s; /* from a grant to the first iteration */
+    double start_s; /* time from a grant to the first iteration */
     /* GPU faults. Each fault ends all workloads on the device, as device_step decides. Tasks of
      * several nodes are spared. */
     double faults_per_device_day;
-    /* Nodes that fall silent, for outage_mean_s on average: their workloads are lost, and the
-     * cluster queues them again once their lease has expired. Nodes with a part of a task of
-     * several nodes are spared. */
+    /* Nodes that fall silent, for outage_mean_s on average: the cluster requeues the workloads of a
+     * silent node once the node's lease has expired. Nodes with a part of a task of several nodes
+     * are spared. */
     double outages_per_node_day, outage_mean_s;
     bool keeps_spans; /* record the spans of workloads on devices, for a report */
     uint64_t explain; /* workload whose placement to explain on arrival; 0: none */

@@ -4,7 +4,7 @@
  * close to their SLO; outage.c: nodes that fall silent.
  *
  *   task     a workload of the trace. A task larger than a node is `part_count` workloads to
- *            the cluster, any other task is one. A task has a slot for every device
+ *            the cluster, any other task is one workload. A task has a slot for every device
  *   site     a device and its workloads (residents), in the order of their kinds
  */
 #pragma once
@@ -46,7 +46,7 @@ enum task_phase { TASK_COMING, TASK_WAITING, TASK_STARTING, TASK_RUNNING, TASK_O
 
 struct task_slot {
     uint32_t site; /* SITE_NONE: not placed */
-    double speed;  /* speed of the rank there: seconds of progress alone, per second */
+    double speed;  /* speed of the rank on this site: seconds of progress alone, per second */
     double from_s; /* time of arrival */
     double pd;
     double done_ms; /* progress in time alone since the set of residents changed */
@@ -89,7 +89,7 @@ struct site {
     /* For a service close to its SLO beside tasks: */
     struct engine_event watch;
     struct device_monitor *monitor; /* NULL: not watched; owned */
-    double throttle;                /* fraction of their time that tasks may use */
+    double throttle;                /* fraction of the time in which tasks may run */
 };
 
 /* Batch sizes that a search found. */
@@ -133,7 +133,7 @@ struct engine {
     struct rng outage_rng;
     int64_t lease_ms;
     struct device_actions *device_actions; /* actions of one step; owned */
-    uint32_t *task_of_id;                  /* from cluster id - 1 to index of the task */
+    uint32_t *task_of_id;                  /* index of a task, by cluster id - 1 */
     size_t id_count, id_capacity;
     struct site *sites;
     uint64_t *sessions; /* one per node */
@@ -168,7 +168,7 @@ void engine_step(struct engine *g, const struct cluster_event *event);
 struct clock_now engine_clock(const struct engine *g);
 /* Ends a workload because of its device, with this verdict. */
 void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, const char *why);
-/* Ends a task with its node, without a report: the task waits from now on. */
+/* Ends a task whose node fell silent, without a report; the task then waits again. */
 void engine_cut(struct engine *g, uint32_t task);
 /* Reports the health of a device to the cluster. */
 void engine_say_health(struct engine *g, const struct site *s);
@@ -181,7 +181,7 @@ void site_done_all(struct engine *g);
 /* Add a task to a device, or remove it, and update the speeds of the other residents. */
 void site_add(struct engine *g, uint32_t site, struct resident resident);
 void site_remove(struct engine *g, uint32_t site, struct resident resident);
-/* Notes that a resident has started to run. */
+/* Records that a resident has started to run. */
 void site_began(struct engine *g, uint32_t site);
 /* Updates all speeds on a device after a change of a rate or a throttle. */
 void site_refresh(struct engine *g, struct site *s);
@@ -194,13 +194,13 @@ void task_reschedule(struct engine *g, struct task *t);
 bool task_is_service(const struct task *t);
 
 /* watch.c */
-/* Decides after a change of speeds whether to watch the device. */
+/* Starts the watch of the device if, after a change of speeds, a service is close to its SLO. */
 void watch_consider(struct engine *g, struct site *s);
 /* Raises a fault that ends all workloads of the device. */
 void watch_fault(struct engine *g, struct site *s);
 /* Takes one sample of a watched device; called every 200 ms. */
 void watch_sample(struct engine *g, struct site *s);
-/* Ends the watch of a device whose agent is gone. */
+/* Ends the watch of a device whose node fell silent. */
 void watch_forget(struct engine *g, struct site *s);
 /* Tell the monitor of a watched device about a new or departed resident. No-ops on other
  * devices. */

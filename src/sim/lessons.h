@@ -13,7 +13,7 @@
 
 struct lessons;
 
-/* The seed determines which measurements are dropped and how trees grow. Returns NULL if out of
+/* The seed determines the dropped measurements and the growth of the trees. Returns NULL if out of
  * memory. */
 struct lessons *lessons_new(uint64_t seed);
 void lessons_free(struct lessons *l);
@@ -23,8 +23,8 @@ int lessons_add(struct lessons *l, const struct task_profile *own,
                 const struct task_profile *others, size_t other_count, double interference);
 /* Trains a new model when one is due. Returns 0, or -ERR_NO_MEMORY and keeps the previous model. */
 int lessons_revise(struct lessons *l);
-/* Returns a version. While it is unchanged, predictions are unchanged, except for a pair that was
- * measured since. */
+/* Returns a version. While the version is unchanged, predictions are unchanged, except for a pair
+ * that was measured meanwhile. */
 uint64_t lessons_version(const struct lessons *l);
 /* Returns the predicted interference of the pair. */
 double lessons_predict(const struct lessons *l, const struct task_profile *own,

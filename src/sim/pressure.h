@@ -42,12 +42,13 @@ struct pressure_held_out {
 int pressure_fit(const struct tables *t, const struct pressure_held_out *held_out,
                  struct pressure *ret_pressure);
 
-/* A task as the contention model sees it, at a batch size on a device. */
+/* A task in the contention model, at a batch size on a device. */
 struct pressure_task {
     size_t model;
     double demands[PRESSURE_DEMANDS];
 };
 struct pressure_task pressure_task_of(size_t model, const struct table_size *size);
-/* Returns the growth of an iteration of `task` by the neighbour, relative to its time alone. */
+/* Returns the delay of an iteration of `task` by the neighbour, relative to the iteration's time
+ * alone. */
 double pressure_delay(const struct pressure *p, const struct pressure_task *task,
                       const struct pressure_task *neighbour);

@@ -62,7 +62,7 @@ struct result_summary {
     struct result_times completion_single;           /* of tasks with one device */
     size_t multi_count, split_count; /* tasks of several devices, tasks of several nodes */
     double makespan_s;               /* from the first submission to the last end */
-    double speed_mean;               /* 1 / PD, over tasks */
+    double speed_mean;               /* mean of 1 / PD over the tasks */
     double pd_mean;
     double sm_mean, memory_mean; /* over the makespan and all devices */
     double requests, late_requests;
@@ -73,7 +73,7 @@ struct result_summary {
 struct result {
     char policy[RESULT_NAME_MAX]; /* name with ablations: "gpumux without tuner" */
     uint64_t seed;
-    /* Arrivals relative to the trace; offered load of all devices. */
+    /* rate: arrival rate relative to the trace. load: offered load of all devices. */
     double rate, load;
     bool is_extrapolated; /* at least one GPU model is not measured */
     size_t device_count, node_count;
@@ -88,7 +88,7 @@ struct result {
     struct result_summary summary;
 };
 
-/* Frees what the result owns; may be called on a zeroed result. */
+/* Frees the members that the result owns; may be called on a zeroed result. */
 void result_done(struct result *r);
 /* Appends a span, merged with an adjoining span of the same workload and device. Returns
  * -ERR_NO_MEMORY. */

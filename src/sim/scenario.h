@@ -17,7 +17,7 @@ struct scenario {
     struct serving *serving; /* the shipped services */
 };
 
-/* Arguments as text; NULL: not given. */
+/* Arguments as text. NULL: argument not given. */
 struct scenario_words {
     const char *nodes;
     /* Name of a generator or of a shipped trace, or the text of a trace. */
@@ -30,8 +30,7 @@ struct scenario_words {
     uint64_t seed;
 };
 
-/* Returns whether the name is that of a generator or shipped trace, so that the caller does not
- * look for a file. */
+/* Returns whether the name is the name of a generator or a shipped trace, and not of a file. */
 bool scenario_has_trace(const char *name);
 /* Returns -ERR_INVALID, -ERR_SYNTAX, -ERR_TOO_LARGE or -ERR_NO_MEMORY. */
 int scenario_open(struct error *e, const struct scenario_words *words,

@@ -2,11 +2,11 @@
  * True behaviour of services: the time of a batch of requests, the request rate, the fraction of
  * late requests, and the part of a device that remains for tasks.
  *
- * A batch of b takes base + b · request with all SMs, of which a batch can use `width`; below that
- * share the time grows in proportion. Requests arrive at a mean rate times a shape over time
- * (data/request_rates.csv). The p99 of a request is the wait for its batch plus the batch's time
- * with queueing (a table of p99 sojourn over service time). The fraction of requests later than
- * the SLO follows from an exponential tail through that p99.
+ * A batch of b takes base + b · request with all SMs. A batch can use the fraction `width` of the
+ * SMs; with fewer SMs the time grows in proportion. Requests arrive at a mean rate times a shape
+ * over time (data/request_rates.csv). The p99 of a request is the wait for its batch plus the
+ * batch's time with queueing (a table of p99 sojourn over service time). The fraction of requests
+ * later than the SLO follows from an exponential tail through that p99.
  *
  * There are three ways to divide a device:
  *   together  no limits: tasks delay the service as the contention model says, and the
@@ -52,7 +52,7 @@ struct serving {
 int serving_load(struct error *e, const struct tables *t, const char *profiles,
                  size_t profiles_length, const char *rates, size_t rates_length,
                  struct serving *ret_serving);
-/* Returns the request rate per second of instance number `instance` at that time. */
+/* Returns the request rate per second of instance number `instance` at time_s. */
 double serving_rate(const struct serving *s, size_t profile, uint64_t instance, double time_s);
 
 enum serving_mode { SERVING_TOGETHER, SERVING_TIME, SERVING_SPACE };
@@ -68,7 +68,8 @@ struct serving_state serving_at(const struct serving_profile *p, double rate_per
 /* Returns the smallest share that keeps the p99 below `part` of the SLO; above 1: impossible. */
 double serving_share(const struct serving_profile *p, double rate_per_s, double slower,
                      double part);
-/* Fits the latency of one batch over the share to samples, as a measurement would. */
+/* Fits the curve of the latency of one batch over the share to computed samples, as a system would
+ * fit it to measured samples. */
 void serving_curve(const struct serving_profile *p, uint32_t batch, double slower,
                    struct pwl_curve *ret_curve);
 
@@ -77,11 +78,11 @@ struct serving_device {
     enum serving_mode mode;
     struct serving_state state;
     double share;     /* of the service; 1 except in space mode */
-    double available; /* fraction for tasks: of the time, or in space mode of the SMs */
+    double available; /* fraction of the time, or in space mode of the SMs, for tasks */
 };
 /*
- * Computes the device's state in `mode`. `throttle`: fraction of their time that tasks may use (1:
- * all); `crowd`: fraction of the SMs that the device's other services keep busy.
+ * Computes the device's state in `mode`. `throttle`: fraction of the time in which tasks may run
+ * (1: all); `crowd`: fraction of the SMs that the device's other services keep busy.
  */
 struct serving_device serving_divide(const struct truth *t, const struct hardware_gpu *gpu,
                                      const struct serving_profile *p, double rate_per_s,
@@ -91,8 +92,8 @@ struct serving_device serving_divide(const struct truth *t, const struct hardwar
 struct serving_ways {
     bool time, space;
 };
-/* Chooses the mode that meets the SLO with the fastest tasks; if no mode meets the SLO, the mode
- * with the smallest p99. */
+/* Chooses, among the modes that meet the SLO, the mode with the fastest tasks; if no mode meets the
+ * SLO, the mode with the smallest p99. */
 struct serving_device serving_choose(const struct truth *t, const struct hardware_gpu *gpu,
                                      const struct serving_profile *p, double rate_per_s,
                                      const struct serving_ways *ways,

@@ -61,6 +61,6 @@ void tables_done(struct tables *t);
 /* Returns -1 if there is no model of that name. */
 int tables_find(const struct tables *t, const char *name);
 /* Returns a model at any batch size. Between measured sizes, the logarithms of time and the
- * fractions are linear in the logarithm of the batch, memory is linear in the batch. Beyond, time
- * and memory are extrapolated and the rest is constant. */
+ * fractions are linear in the logarithm of the batch, and memory is linear in the batch. Outside
+ * the measured sizes, time and memory are extrapolated and the other fields are constant. */
 struct table_size tables_at(const struct table_model *m, double batch);

@@ -1,5 +1,5 @@
 /*
- * The true speeds of tasks on a simulated device. A policy sees only a forecast of them.
+ * The true speeds of tasks on a simulated device. A policy gets only a forecast of these speeds.
  *
  *   alone          measured (tables.h). On another GPU model, the time with kernels is scaled by
  *                  SMs and bandwidth, in the proportion of the task's use: "extrapolated"
@@ -44,8 +44,8 @@ struct truth_resident {
      * throttle. */
     double speed;
 };
-/* Computes the time of each task's iteration beside the others, relative to alone at the same
- * batch. */
+/* Computes the time of each task's iteration beside the others, relative to its time alone at the
+ * same batch. */
 void truth_slowdowns(const struct truth *t, const struct hardware_gpu *gpu,
                      const struct truth_resident *residents, size_t count, double *ret_slowdowns);
 

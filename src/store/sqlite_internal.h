@@ -3,8 +3,8 @@
  * sqlite.c (writing), sqlite_read.c (reading) and sqlite_backup.c (copies).
  *
  * The store has two connections to one database in WAL mode. Only the writer's thread uses the
- * writer's connection, and only the reader's thread the reader's. Members used by both threads are
- * atomic.
+ * writer's connection, and only the reader's thread uses the reader's connection. Members used by
+ * both threads are atomic.
  */
 #pragma once
 #include <sqlite3.h>
@@ -85,7 +85,7 @@ static inline struct sqlite_store *sqlite_of(struct store *s)
 }
 
 /*
- * The layout of the state, as the steps that lead to it: steps[v] turns version v into v + 1, and
+ * The layout of the state, as a list of migration steps: steps[v] turns version v into v + 1, and
  * version 0 is an empty file. A released step must never change; append a new step instead.
  */
 struct sqlite_schema {
@@ -94,7 +94,7 @@ struct sqlite_schema {
 };
 const struct sqlite_schema *sqlite_schema_current(void);
 
-/* Opens a store with another layout, for tests of migration; else as store_open_sqlite(). */
+/* Opens a store with another layout, for tests of migration; otherwise like store_open_sqlite(). */
 int sqlite_open_schema(struct error *e, const char *directory, const struct sqlite_schema *schema,
                        struct store **ret);
 

@@ -3,7 +3,7 @@
  * reader (the loop thread) answers the API's requests from committed state. sqlite.c implements the
  * store; memory_fixture.c implements the store again for the tests, which compare the two.
  *
- * A row of `workload` has columns to search by, and two JSON texts written by wire/: the spec
+ * A row of `workload` has columns for searches, and two JSON texts written by wire/: the spec
  * (shared by the elements of an array, immutable, with a summary for lists) and the status
  * (replaced at every change). Every event gets the next revision; a watcher resumes at the last
  * revision that it received.
@@ -56,13 +56,14 @@ struct store_event {
     const char *text;
 };
 
-/* A token that gives access. The store has only its hash, not its secret: see tls/token.h. */
+/* A token that gives access. The store contains the token's hash, not the secret: see
+ * tls/token.h. */
 struct store_token {
     uint64_t id;
     const char *hash;    /* unique among all tokens */
     const char *role;    /* "viewer", "user", "admin"; "node": lets one node join, once */
-    const char *account; /* account of the token's holder; for a role "node" the required name of
-                          * the node, or "" for any */
+    const char *account; /* account of the token's user; for a role "node" the required name of the
+                          * node, or "" for any name */
     const char *creator;
     int64_t created_wall_ms, expires_wall_ms; /* 0: never expires */
 };
@@ -71,9 +72,9 @@ struct store_token {
 
 /*
  * Opens or creates `directory`/gpumux.db, and locks the directory first (-ERR_BUSY: another gpumux
- * has the lock; the error has its pid). A database with an older schema is copied beside itself,
- * then migrated. Returns -ERR_TOO_NEW for a newer schema, and for damage -ERR_CORRUPT with the
- * command to run.
+ * has the lock; the error gives the pid of that process). The call backs up a database with an
+ * older schema in the same directory, and then migrates the database. Returns -ERR_TOO_NEW for a
+ * newer schema, and for damage -ERR_CORRUPT with the command to run.
  */
 int store_open_sqlite(struct error *e, const char *directory, struct store **ret);
 /* Opens the store read-only and without the lock, for `state check|export`. */
@@ -91,7 +92,7 @@ struct store_backup {
     void *arg;
 };
 
-/* The content of the copy, read back from the copy. */
+/* Facts about the copy, read from the copied file. */
 struct store_copy {
     int64_t version, workloads, revision;
     uint64_t bytes;
@@ -114,8 +115,8 @@ void store_batch_free(struct store_batch *b);
 int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json,
                      const char *summary);
 int store_batch_workload(struct store_batch *b, const struct store_workload *row);
-/* Change or delete a workload; for an unknown workload the operation does nothing. Deleting the
- * last workload of a spec deletes the spec. */
+/* Change or delete a workload; for an unknown workload the operation does nothing. The deletion of
+ * the last workload of a spec also deletes the spec. */
 int store_batch_status(struct store_batch *b, uint64_t id, enum workload_state state,
                        int64_t ended_wall_ms, const char *json);
 int store_batch_delete(struct store_batch *b, uint64_t id);
@@ -138,7 +139,7 @@ int store_trim(struct error *e, struct store *s, uint64_t keep_events);
 
 /* ---- reading: on the reader's thread; strings passed to a callback live until it returns ---- */
 
-/* A callback that returns other than 0 ends the reading, whose result is then that value. A
+/* A callback that returns a value other than 0 ends the read call, which then returns that value. A
  * callback may not call the store. */
 typedef int (*store_workload_fn)(void *arg, const struct store_workload *row);
 typedef int (*store_event_fn)(void *arg, const struct store_event *event);

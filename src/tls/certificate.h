@@ -4,7 +4,7 @@
  * result is appended to a struct str of the caller.
  *
  * Each daemon makes its own key and sends a request (CSR) that proves possession of the key. The
- * issuer takes only the public key from the request, and sets every other content itself.
+ * issuer takes only the public key from the request, and sets every other field itself.
  */
 #pragma once
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "base/str.h"
 
 enum {
-    CERTIFICATE_PEM_MAX = 16 << 10, /* bytes of any text here; a chain has two certificates */
+    CERTIFICATE_PEM_MAX = 16 << 10, /* bytes of a PEM text; a chain has two certificates */
     CERTIFICATE_NAME_MAX = 64,      /* bytes with NUL; X.509 allows one byte more */
     CERTIFICATE_HOSTS_MAX = 16,
     CERTIFICATE_EARLY_MS = 300000, /* start of validity before now, for clocks that are behind */

@@ -1,7 +1,8 @@
 /*
- * Settings that all TLS connections of one kind share: the own key and certificate, and the trusted
- * authority. TLS 1.3 is the only version, and sessions are not resumed, so that the peers of every
- * connection prove their identity again. The machine's OpenSSL configuration is not read.
+ * Settings that all TLS connections of one kind share: the key and certificate of this side, and
+ * the trusted authority. TLS 1.3 is the only version, and sessions are not resumed, so that the
+ * peers of every connection prove their identity again. The machine's OpenSSL configuration is not
+ * read.
  *
  * A context may be freed before the connections that use it, once their handshakes have ended.
  */

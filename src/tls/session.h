@@ -1,6 +1,6 @@
 /*
- * One TLS connection over a non-blocking socket. No call waits: a call that cannot proceed sets
- * *ret_want to the event that the socket must have first.
+ * One TLS connection over a non-blocking socket. No call blocks: a call that cannot proceed sets
+ * *ret_want to the socket event for which the caller must wait.
  *
  * The caller owns the socket until tls_session_into_stream().
  */
@@ -39,17 +39,18 @@ bool tls_session_has_more(const struct tls_session *s);
  * the same bytes, at any address. */
 int tls_session_write(struct error *e, struct tls_session *s, const void *data, size_t length,
                       size_t *ret_bytes, enum tls_want *ret_want);
-/* Announces the end of our data to the peer, as far as the socket accepts bytes now. */
+/* Announces the end of this side's data to the peer, if the socket accepts bytes now. */
 void tls_session_shutdown(struct tls_session *s);
 
 /* Returns the protocol, once the handshake is done. */
 enum tls_protocol tls_session_protocol(const struct tls_session *s);
-/* Reads the verified certificate of the peer. Returns 0, or -ERR_NOT_FOUND if the peer has none. */
+/* Reads the verified certificate of the peer. Returns 0, or -ERR_NOT_FOUND if the peer has no
+ * certificate. */
 int tls_session_peer(struct error *e, const struct tls_session *s, struct certificate_facts *ret);
 
 /*
  * Turns a session into a stream, a bufferevent of libevent. The stream owns the session and the
- * socket, and freeing the stream closes both. On failure the call closes both and returns NULL.
+ * socket, and closes both when freed. On failure the call closes both and returns NULL.
  */
 struct bufferevent *tls_session_into_stream(struct tls_session *s, struct event_base *base, int fd);
 /* Makes a client's stream whose handshake begins when fd is connected, and ends with

@@ -9,8 +9,8 @@ struct tls_party {
 };
 
 void tls_fixture_ca(struct tls_party *ret);
-/* Issues a certificate; a server's is valid for localhost, 127.0.0.1 and ::1. With a negative
- * life_ms the certificate has expired already. */
+/* Issues a certificate; a server's certificate is valid for localhost, 127.0.0.1 and ::1. With a
+ * negative life_ms the certificate has expired already. */
 void tls_fixture_issue(const struct tls_party *ca, const char *name, enum certificate_role role,
                        int64_t life_ms, struct tls_party *ret);
 void tls_fixture_done(struct tls_party *p);

@@ -17,7 +17,7 @@ struct tls_context {
     enum tls_protocol protocol;
 };
 
-/* Initialises OpenSSL; every public call that may be the first calls this function. Repeated calls
+/* Initialises OpenSSL; every public call that may come first calls this function. Repeated calls
  * are cheap. */
 int tls_library_init(struct error *e);
 /* Sets an error from the oldest error in OpenSSL's queue, and clears the queue. Returns -code. */

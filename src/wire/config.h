@@ -27,7 +27,7 @@ struct config {
 
 /* The daemons that read a key. One file may serve both daemons; each ignores the other's keys. */
 enum config_reader { CONFIG_BY_CONTROL = 1, CONFIG_BY_NODE = 2, CONFIG_BY_BOTH = 3 };
-/* Returns the daemons that read the key. For an unknown key it returns CONFIG_BY_BOTH, so that
+/* Returns the daemons that read the key. For an unknown key returns CONFIG_BY_BOTH, so that
  * config_set() reports the error. */
 enum config_reader config_reader(const char *key);
 

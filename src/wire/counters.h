@@ -7,5 +7,5 @@
 
 /* names by the index in attempt_usage.counters */
 extern const struct names counter_names;
-/* Returns a few words on the meaning of the counter; NULL past the last index. */
+/* Returns a short description of the counter; NULL past the last index. */
 const char *counter_help(size_t index);

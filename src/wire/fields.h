@@ -1,6 +1,6 @@
 /*
- * A table-driven codec: structs to JSON objects and back. Each member that travels is one line of
- * one table. The same table encodes and decodes node messages, stored records and the files of an
+ * A table-driven codec: structs to JSON objects and back. Each encoded member is one line of one
+ * table. The same table encodes and decodes node messages, stored records and the files of an
  * attempt, and encodes the objects of the API.
  *
  *   #define OF struct job
@@ -17,8 +17,8 @@
  * not list, because a newer version may have added them. For the same reason a new line must be
  * FIELD_OPTIONAL as long as the object may come from an older version.
  *
- * The library `fields` has this codec, the JSON writer and the tables of model/ (objects.h). The
- * library needs neither an event loop nor the rest of wire, so that the supervisor can link it.
+ * The library `fields` contains this codec, the JSON writer and the tables of model/ (objects.h).
+ * The library needs neither an event loop nor the rest of wire, so that the supervisor can link it.
  */
 #pragma once
 #include <jansson.h>
@@ -36,7 +36,7 @@
 /* The destination of an encoded object, or the source of a decoded object. */
 enum fields_form {
     FIELDS_MESSAGE = 1, /* message between control and node */
-    FIELDS_STORED = 2,  /* record in the store, or file of the agent's own */
+    FIELDS_STORED = 2,  /* record in the store, or the agent's own file */
     FIELDS_FILE = 4,    /* file in an attempt's directory, writable by the workload's user */
     FIELDS_API = 8,     /* object of the API, with every member present */
     FIELDS_OF_AGENT = FIELDS_MESSAGE | FIELDS_STORED | FIELDS_API,
@@ -47,7 +47,8 @@ enum {
     FIELD_OMIT = 2,     /* an unset member is not written, except to the API */
     FIELD_NEWER = FIELD_OPTIONAL | FIELD_OMIT,
     FIELD_NULL = 4, /* an unset member is null in the API */
-    FIELD_WALL = 8, /* wall-clock ms: the key gets "_ms" (files: "_wall_ms"); the API has a text */
+    /* wall-clock ms: the key gets "_ms" (files: "_wall_ms"); the API shows a text. */
+    FIELD_WALL = 8,
     FIELD_FILLED = 16, /* an empty text is an error */
     FIELD_CUT = 32,    /* a text or array that is too long is truncated instead of refused */
 };
@@ -64,7 +65,7 @@ enum field_kind {
     FIELD_TEXT,   /* const char *, allocated from the arena */
     FIELD_PAIRS,
     FIELD_STRUCT, /* object encoded by the table `fields` */
-    FIELD_COUNTS, /* uint64_t[] as an object with the keys `names`; only the API has zeros */
+    FIELD_COUNTS, /* uint64_t[] as an object with the keys `names`; zeros appear in the API only */
     FIELD_PART,   /* group of members, see FIELD_PART_OF */
     FIELD_CUSTOM  /* encoding of its own, see FIELD_AS */
 };
@@ -79,10 +80,10 @@ struct field {
     uint16_t array_bytes;
     uint8_t kind, list;
     uint8_t flags;
-    uint8_t in;   /* bits of enum fields_form that have the member; 0: all */
+    uint8_t in;   /* forms that contain the member, as bits of enum fields_form; 0: all */
     int8_t unset; /* number for "not known"; with -1 every negative number is unset */
     /* Limits of a number, of a list's length or of a text's bytes. The default is 0 to the largest
-     * value of the type; a table with a negative `least` gives both. */
+     * value of the type; with a negative `least`, the table must give both limits. */
     int64_t least, most;
     union {
         const struct names *names;
@@ -115,8 +116,9 @@ struct field_custom {
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof FIELD_MEMBER(member_),        \
         .kind = FIELD_KIND(FIELD_MEMBER(member_)), __VA_ARGS__                                     \
     }
-/* A list. An array holds as many elements as its size allows. A pointer needs .most; the arena owns
- * its elements, and NULL terminates a list of texts. The type of count_ is int or size_t. */
+/* A list. An array has room for as many elements as its size allows. A pointer needs .most; the
+ * arena owns its elements, and NULL terminates a list of texts. The type of count_ is int or
+ * size_t. */
 #define FIELD_LIST(key_, member_, count_, ...)                                                     \
     {                                                                                              \
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof FIELD_MEMBER(member_)[0],     \
@@ -132,8 +134,8 @@ struct field_custom {
         .kind = FIELD_STRUCT, .list = FIELD_POINTER, .fields = table, __VA_ARGS__                  \
     }
 /* Members of OF that are present together, while the bool `marker` is set. In the API the members
- * are an object of their own, or null. In the other forms they lie beside the other members, and
- * the presence of the first member sets the marker. */
+ * are an object of their own, or null. In the other forms the members lie beside the other members
+ * of OF, and the presence of the first member sets the marker. */
 #define FIELD_PART_OF(key_, marker, table, ...)                                                    \
     {                                                                                              \
         .key = key_, .offset = offsetof(OF, marker), .kind = FIELD_PART, .fields = table,          \

@@ -1,5 +1,5 @@
-/* Parsing of JSON texts into jansson's trees, with errors that name the place. fields.h reads the
- * members of objects. */
+/* Parsing of JSON texts into jansson's trees, with errors that name the line or the field. fields.h
+ * reads the members of objects. */
 #pragma once
 #include <jansson.h>
 #include <stddef.h>

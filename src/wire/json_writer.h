@@ -7,8 +7,8 @@
  *   json_end_object(w);                                → {"id":17,"name":"resnet"}
  *
  * The str records errors: check str_failed() once, at the end. The caller balances begin and end.
- * Numbers follow LC_NUMERIC, as printf() does, so a program must set LC_CTYPE alone. The functions
- * are json_put_*, because jansson has json_string(), json_real() and so on.
+ * Numbers follow LC_NUMERIC, as printf() does, so a program that writes JSON must set only
+ * LC_CTYPE. The functions are json_put_*, because jansson has json_string(), json_real() and so on.
  */
 #pragma once
 #include <stdbool.h>
@@ -35,8 +35,8 @@ struct json_writer *json_key(struct json_writer *w, const char *key);
 void json_put_string(struct json_writer *w, const char *text);
 void json_put_bytes(struct json_writer *w, const char *text, size_t length);
 void json_put_int(struct json_writer *w, int64_t number);
-/* Writes a number, or past INT64_MAX a string of digits, because JSON readers lose precision
- * there. */
+/* Writes a number, or above INT64_MAX a string of digits, because JSON readers lose precision above
+ * that limit. */
 void json_put_uint(struct json_writer *w, uint64_t number);
 /* Writes the shortest text that reads back as the same number; null for NaN and infinities. */
 void json_put_real(struct json_writer *w, double number);
@@ -44,7 +44,7 @@ void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
 /* Writes "2026-11-15T05:46:15.123Z"; null for 0, which means "not yet" in all records. */
 void json_put_time(struct json_writer *w, int64_t wall_ms);
-/* Writes a text that is JSON already. */
+/* Writes a JSON text unchanged. */
 void json_put_raw(struct json_writer *w, const char *json);
 /* Writes the members of a text that is one JSON object. */
 void json_put_members(struct json_writer *w, const char *object);

@@ -1,9 +1,9 @@
 /*
  * Messages between control and a node: one JSON object a line, over one stream connection: {"type":
  * "hello", …}. A line has at most NODEMSG_LINE_MAX bytes. The parser ignores unknown keys, and
- * returns NODEMSG_TYPE_END for an unknown type, which the caller skips: a newer minor version may
- * add both. A known key that is missing or has the wrong type breaks the connection. Binary data is
- * base64.
+ * returns NODEMSG_TYPE_END for an unknown type, which the caller skips, because a newer minor
+ * version may add keys and types. A known key that is missing or has the wrong type breaks the
+ * connection. Binary data is base64.
  *
  * node → control:
  *   hello    protocol, version, node, attempts, health of devices
@@ -74,18 +74,18 @@ struct grant {
     uint64_t group;
     int array_index; /* index in the array; -1: not in an array */
     const char *name;
-    uint32_t uid; /* uid of the submitter; spec->user names another account to run as */
+    /* Uid of the submitter; spec->user, if set, is the account that runs the command. */
+    uint32_t uid;
     const char *user;
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
-    bool suspect;                     /* starts on a device where a fault can only be the workload's
-                                       * own */
-    bool ran_before;                  /* an earlier attempt ran, which this attempt may resume */
+    bool suspect;                     /* starts on a device where any fault is the workload's own */
+    bool ran_before;                  /* an earlier attempt ran; this attempt may resume its work */
     const struct workload_spec *spec; /* set by the parser; belongs to the message's arena */
     const char *spec_json;            /* set by the writer's caller; inserted unchanged */
 };
 
-/* One struct for all messages; the type decides which members are used. The arena given to the
+/* One struct for all messages; the type determines the members in use. The arena given to the
  * parser owns strings and arrays; in a message to write, the caller owns them. */
 struct nodemsg {
     enum nodemsg_type type; /* must be the first member */

@@ -1,4 +1,5 @@
-/* The tables (fields.h) of the structs of model/ that travel. */
+/* The tables (fields.h) that encode structs of model/ for messages, files, the store and the
+ * API. */
 #pragma once
 #include "wire/fields.h"
 

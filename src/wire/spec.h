@@ -1,6 +1,6 @@
 /*
  * Workload descriptions as text: JSON, YAML, and the canonical JSON that is stored and granted. One
- * schema (spec_schema.def) lists every key once: parser, writer, `submit` flags and docs use the
+ * schema (spec_schema.def) lists every key once; parser, writer, `submit` flags and docs use the
  * schema.
  *
  *   version: 1                 # optional; another number is refused
@@ -68,7 +68,7 @@ int spec_write(const struct workload_spec *spec, struct str *out);
 
 /* Writes, as a JSON object, the members of a spec that the API's list of workloads shows. The store
  * keeps the object beside the spec, so that a list parses no spec. A change of these members needs
- * a step of the store's schema that sets every stored summary to NULL. */
+ * a migration step of the store that sets every stored summary to NULL. */
 int spec_write_summary(const struct workload_spec *spec, struct str *out);
 
 /* Parse a quantity: "8g", "512m", "1.5GiB", "1024" to bytes (k, m, g, t are powers of 1024); "90",

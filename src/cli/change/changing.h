@@ -1,6 +1,6 @@
 /*
- * The room change: commands that change workloads, nodes, devices and tokens, one request for each
- * operand. Uses connect and frame.
+ * The folder change: commands that change workloads, nodes, devices and tokens, one request for
+ * each operand. The folder uses connect and frame.
  */
 #pragma once
 #include "cli/frame/options.h"

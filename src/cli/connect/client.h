@@ -1,11 +1,11 @@
 /*
- * The room connect: connections of commands to gpumux, on this machine or another, and streams of
- * events and output. The room uses the HTTP client of wire/, tls and frame.
+ * The folder connect: connections of commands to gpumux, on this machine or another, and streams of
+ * events and output. The folder uses the HTTP client of wire/, tls and frame.
  *
- * A client sends requests for one command, and returns JSON responses, problems as errors, and the
- * exit code of each. Requests that are safe to repeat are repeated while gpumux restarts. A client
- * also waits for a gpumux on this machine that is starting, which has its state directory before it
- * listens.
+ * A client sends requests for one command, and returns JSON responses, problems as errors, and an
+ * exit code for each error. While gpumux restarts, the client repeats requests that are safe to
+ * repeat. A client also waits for a gpumux on this machine that is starting; the state directory
+ * exists before gpumux listens.
  */
 #pragma once
 #include <jansson.h>
@@ -44,9 +44,9 @@ int client_init(struct client *c, const struct invocation *in);
  * memory. */
 struct http_client *client_open(const struct client *c);
 void client_done(struct client *c);
-/* Records that gpumux does not respond and that the command waits until that time (INT64_MAX: until
- * gpumux is back), or until c->until_boot_ms if that is later. After a second of silence prints one
- * line on standard error. */
+/* Records that gpumux does not respond and that the command waits until until_boot_ms (INT64_MAX:
+ * until gpumux responds again), or until c->until_boot_ms if that time is later. After a second of
+ * silence prints one line on standard error. */
 void client_tell_silence(struct client *c, int64_t until_boot_ms);
 /* Records that gpumux has responded. */
 void client_end_silence(struct client *c);

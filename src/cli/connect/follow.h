@@ -1,6 +1,6 @@
 /*
- * Following events, and the output of an attempt. After any number of interruptions a stream
- * resumes where it was, so that a restart of gpumux does not show.
+ * Following events, and the output of an attempt. After each interruption a stream resumes at its
+ * last position, so that a restart of gpumux loses and repeats nothing.
  */
 #pragma once
 #include "cli/connect/client.h"
@@ -57,9 +57,9 @@ struct follow_output {
     struct follow follow;
     const char *workload;
     int attempt; /* 0: the last attempt */
-    bool waits;  /* wait for further output; false: only present output */
+    bool waits;  /* wait for further output; false: end after the present output */
     uint64_t offset;
-    struct str line; /* beginning of a line whose end has not come */
+    struct str line; /* beginning of a line whose end has not arrived */
     follow_line_fn on_line;
     void *arg;
 };
@@ -77,12 +77,13 @@ int follow_output_step(struct error *e, struct follow_output *f, int64_t timeout
 
 enum { FOLLOW_QUIET_MS = 500 }; /* longest wait that is not reported */
 
-/* Prints on standard error why a queued workload waits, unless `said` has the same reason. */
+/* Prints on standard error the reason why a queued workload waits, unless `said` contains the same
+ * reason. */
 void follow_tell_waiting(const json_t *workload, char said[WORKLOAD_TEXT_MAX]);
 
 /* Returns the descriptor for poll(); -1: not connected. */
 int follow_fd(const struct follow *f);
 /* Returns the boot-clock time of the next attempt to connect; INT64_MAX while connected. */
 int64_t follow_next_try(const struct follow *f);
-/* Reads the newest revision; later events are those that happen from now on. */
+/* Reads the newest revision, so that the caller can follow the events after it. */
 int follow_revision(struct error *e, struct client *client, uint64_t *ret);

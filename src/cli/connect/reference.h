@@ -13,10 +13,10 @@ struct references {
 enum array_part { ARRAY_ALL, ARRAY_LIVE };
 
 /* Replaces the name of an array among the words by the ids of its elements (ARRAY_LIVE: only of
- * live elements). Other words, pointers included, are kept. */
+ * live elements). Other words are kept, with the same pointers. */
 int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
                       enum array_part part, struct references *ret);
-/* Prints which arrays have ended completely. Returns an exit code. */
+/* Prints the names of the arrays whose elements have all ended. Returns an exit code. */
 int references_tell_ended(const struct invocation *in, const struct references *list);
 
 /* Runs a command about the workloads that its operands name: gets each workload, with `suffix`

@@ -20,8 +20,8 @@ struct remote {
 };
 
 /* Finds the address for `url` of --url (NULL: not given). Without any URL, ret->url is NULL.
- * Strings are in the arena. Returns 0, or -ERR_INVALID, -ERR_DENIED or -ERR_NOT_FOUND, whose text
- * says what to set. */
+ * Strings are in the arena. Returns 0, or -ERR_INVALID, -ERR_DENIED or -ERR_NOT_FOUND; the error
+ * names the setting to change. */
 int remote_find(struct error *e, struct arena *arena, const char *url, struct remote *ret);
 void remote_done(struct remote *r);
 /* Makes a client for this address with the token. Returns NULL when out of memory. */

@@ -1,6 +1,6 @@
 /*
- * The room daemon: commands that run a daemon: up, control, node and the supervisor of one attempt.
- * Only this room uses control/ and node/ as a whole; emulation.c prepares emu/.
+ * The folder daemon: commands that run a daemon: up, control, node and the supervisor of one
+ * attempt. Only this folder uses control/ and node/ as a whole; emulation.c prepares emu/.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -11,7 +11,7 @@ struct emulation {
 
 /*
  * Prepares the devices of `spec` under `state`/emu. Devices of the same spec that were made since
- * the machine booted are kept, so that workloads on them run on. Returns 0, -ERR_INVALID for a
+ * the machine booted are kept, so that their workloads keep running. Returns 0, -ERR_INVALID for a
  * wrong spec, or -ERR_UNSUPPORTED if this installation lacks the emulated libraries.
  */
 int emulation_prepare(struct error *e, struct arena *arena, const char *state, const char *spec,

@@ -13,7 +13,7 @@ void help_write_man(struct str *out, const struct command *command);
 bool help_write_completion(struct str *out, const char *shell);
 
 /* Returns the exit codes that a command shares with others, one a line: "0 success". A command that
- * contacts no daemon has fewer. NULL: all exit codes. */
+ * contacts no daemon has fewer exit codes. NULL: all exit codes. */
 const char *help_exits(const struct command *command);
 
 /* Print help, or the error about an unknown command. Return the exit code. */

@@ -1,6 +1,6 @@
 /*
- * The room frame: parsing of the command line, and output: options, help, man pages, completion,
- * tables, YAML. The room uses the table of commands, but no connection to gpumux.
+ * The folder frame: parsing of the command line, and output: options, help, man pages, completion,
+ * tables, YAML. The folder uses the table of commands, but no connection to gpumux.
  *
  * The option parser accepts --name value, --name=value, -x value, -xvalue, and -xyz for flags; `--`
  * ends the options. The table of commands lists the options of each command.
@@ -21,7 +21,8 @@ struct invocation {
     struct option_given *given; /* in the order of the command line */
     size_t operand_count;
     char **operands;
-    /* number of words after `--`; with stops_at_operand from the first operand on */
+    /* number of words after `--`; with stops_at_operand, number of words from the first operand
+     * on */
     size_t rest_count;
     char **rest;     /* NULL-terminated */
     bool wants_help; /* --help or -h was given; nothing else has been checked */

@@ -13,7 +13,7 @@ enum output_format { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON, OUTPUT_YAML };
 
 /* Returns the format of -o. */
 enum output_format output_format(const struct invocation *in);
-/* Returns whether to use colours: the file is a terminal, and NO_COLOR is not set. */
+/* Returns whether the output may use colours: the file is a terminal, and NO_COLOR is not set. */
 bool output_has_colour(FILE *file);
 /* Prints the value as JSON or YAML on standard output. Returns an exit code. */
 int output_value(enum output_format format, const json_t *value);

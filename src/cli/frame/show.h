@@ -26,7 +26,7 @@ char *show_share(const json_t *share, char text[SHOW_TEXT_MAX]);
 char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX]);
 /* Writes "p99 below 50 ms" from {"percentile", "latency"}; "" without an SLO. */
 char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX]);
-/* Writes how long the workload has run; "-" before its start. */
+/* Writes the run time of the workload; "-" before its start. */
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX]);
 /* Writes "failed (exit 1)", "failed (signal 9)", "running". */
 char *show_state(const json_t *workload, char text[SHOW_TEXT_MAX]);

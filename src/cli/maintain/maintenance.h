@@ -1,6 +1,7 @@
 /*
- * The room maintain: commands for the installation itself: configuration, state directory, health.
- * The room uses connect and frame; config.c also control's check, and state.c the store, read-only.
+ * The folder maintain: commands for the installation itself: configuration, state directory,
+ * health. The folder uses connect and frame. config.c also uses control's check, and state.c reads
+ * the store.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -1,6 +1,6 @@
 /*
- * The room sim: the command sim, and its report. Only this room uses sim/ and report/; control and
- * node do not depend on them.
+ * The folder sim: the command sim, and its report. Only this folder uses sim/ and report/; control
+ * and node do not depend on sim/ or report/.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -2,11 +2,11 @@
  * The description that submit and run send: a description from a file, options that override it,
  * and the submitter's own directory and environment for keys that are not given.
  *
- * --export all (the default) passes every variable of the environment except those of the shell
- * (PWD, OLDPWD, SHLVL, _), those that gpumux sets itself (CUDA_VISIBLE_DEVICES, GPUMUX_* other than
- * GPUMUX_SOCKET) and values that are not UTF-8. --export none passes PATH, HOME, USER, LOGNAME,
- * SHELL and LANG; --export A,B passes these six, A and B. Variables of the description or of --env
- * take precedence.
+ * --export all (the default) passes every variable of the environment except variables of the shell
+ * (PWD, OLDPWD, SHLVL, _), variables that gpumux sets itself (CUDA_VISIBLE_DEVICES, GPUMUX_* other
+ * than GPUMUX_SOCKET) and values that are not UTF-8. --export none passes PATH, HOME, USER,
+ * LOGNAME, SHELL and LANG; --export A,B passes these six, A and B. Variables of the description or
+ * of --env take precedence.
  */
 #pragma once
 #include "base/arena.h"

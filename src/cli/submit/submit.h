@@ -1,6 +1,6 @@
 /*
- * The room submit: the commands submit and run, and the description that they make from a file,
- * options and environment (draft.h). The room uses connect, frame and the parser of descriptions.
+ * The folder submit: the commands submit and run, and the description that they make from a file,
+ * options and environment (draft.h). The folder uses connect, frame and the parser of descriptions.
  */
 #pragma once
 #include "cli/connect/client.h"
@@ -14,8 +14,9 @@ struct submit_request {
 
 /*
  * Makes the description of the command line and submits it under an idempotency key: if the
- * response is lost because gpumux restarts, the request is repeated and still accepted only once.
- * The caller owns the response *ret. On failure prints the error. Returns an exit code.
+ * response is lost because gpumux restarts, the client repeats the request, and gpumux still
+ * accepts the request only once. The caller owns the response *ret. On failure prints the error.
+ * Returns an exit code.
  */
 int submit_send(struct client *c, const struct submit_request *request, json_t **ret);
 

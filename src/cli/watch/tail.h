@@ -17,8 +17,8 @@ struct tail {
 /* Starts an empty tail of at most TAIL_LINES_MAX lines. Returns 0 or -ERR_NO_MEMORY. */
 int tail_init(struct tail *t, size_t lines);
 void tail_done(struct tail *t);
-/* Adds a copy of the line, and drops lines that are no longer among the last. Returns 0 or
- * -ERR_NO_MEMORY. */
+/* Adds a copy of the line, and drops lines that are no longer among the last `lines` lines. Returns
+ * 0 or -ERR_NO_MEMORY. */
 int tail_keep(struct tail *t, const struct logline *line);
 /* Passes the lines to on_line, oldest first; an unfinished line counts as a line. A negative result
  * of on_line ends the call with that result. */

@@ -1,6 +1,6 @@
 /*
- * The room watch: commands that show workloads and nodes, and change nothing. The room uses connect
- * and frame; every request is a GET.
+ * The folder watch: commands that show workloads and nodes, and change nothing. The folder uses
+ * connect and frame; every request is a GET.
  */
 #pragma once
 #include "cli/frame/options.h"

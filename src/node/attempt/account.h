@@ -1,4 +1,5 @@
-/* The account that a workload runs as, and whether this node may use that account. */
+/* Finds the account under which a workload runs, and checks whether this node may use the
+ * account. */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,7 +19,7 @@ struct account {
 /*
  * Finds the account of user name `user`, or (NULL) of `uid`. Returns 0, or -ERR_DENIED or
  * -ERR_NOT_FOUND with a sentence for the workload's owner. An unprivileged agent can use only its
- * own account; running as root must be allowed.
+ * own account; uid 0 requires allow_root.
  */
 int account_find(struct error *e, const char *user, uid_t uid, bool allow_root,
                  struct account *ret);

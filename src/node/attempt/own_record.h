@@ -1,8 +1,8 @@
 /*
- * The agent's own record of an attempt: all facts by which the agent decides, in files that the
- * workload's user can neither read nor write (directory records/, mode 0700). A new agent takes
- * over from these files and the kernel alone. Files in the attempt's directory belong to the user,
- * and the agent decides nothing by them.
+ * The agent's own record of an attempt: all facts on which the agent bases decisions, in files that
+ * the workload's user can neither read nor write (directory records/, mode 0700). A new agent needs
+ * only these files and the kernel to take over. Files in the attempt's directory belong to the
+ * user, and no decision of the agent depends on their content.
  *
  *   W.A.grant  written once, before the supervisor starts: a line with terms and grace; a line with
  *              the supervisor's grant (attempt_file.h); and for a client of MPS a line with the
@@ -21,8 +21,8 @@
 #include "node/checkpoint/checkpoint.h"
 #include "node/supervisor/attempt_file.h"
 
-/* A process whose memory is moved. The start time distinguishes it from a later process with the
- * same pid. */
+/* A process whose device memory is moved. The start time distinguishes the process from a later
+ * process with the same pid. */
 struct moved_process {
     pid_t pid;
     uint64_t start;

@@ -25,7 +25,7 @@ size_t retention_sweep(int finished_fd, const struct retention_limits *limits,
  * caller keeps ownership of finished_fd. */
 int retention_new(struct error *e, struct event_base *base, int finished_fd,
                   const struct retention_limits *limits, struct retention **ret);
-/* Counts an attempt that was moved into the directory. A sweep is due when an eighth of the count
- * limit has come since the last sweep. */
+/* Counts an attempt that was moved into the directory. A sweep is due when the attempts counted
+ * since the last sweep reach an eighth of the count limit. */
 void retention_settled(struct retention *r);
 void retention_free(struct retention *r);

@@ -1,6 +1,7 @@
 /*
  * The terms of an attempt on its devices: how the attempt and its neighbours are protected from
- * each other. Terms are decided at the start, and stored in the agent's own record (own_record.h).
+ * each other. The agent decides the terms when the attempt starts, and stores the terms in its own
+ * record (own_record.h).
  */
 #pragma once
 #include "base/error.h"
@@ -24,7 +25,7 @@ struct terms {
     bool has_mps;                          /* shares its device through MPS */
     char without_mps[TERMS_WHY_MAX];       /* reason for running without MPS; else "" */
     bool resumable;   /* has a resume command, so that a restart loses no work */
-    bool suspendable; /* is suspended on eviction, where possible: a task without resume command */
+    bool suspendable; /* a task without a resume command, which an eviction suspends if possible */
 };
 
 /* Returns whether a move of memory can suspend the attempt on eviction: not a client of MPS, and
@@ -33,14 +34,14 @@ bool terms_are_suspendable(const struct terms *terms);
 /* Returns the share at the start, which MPS enforces. */
 int terms_share_percent(const struct terms *terms);
 
-/* Changes the terms to run without MPS, in turns with neighbours. */
+/* Changes the terms to run without MPS, time-sliced with neighbours. */
 void terms_lose_mps(struct terms *terms, const char *why);
 
 extern const struct fields terms_fields;
 /* Checks conditions that the table cannot express. Returns 0 or -ERR_CORRUPT. */
 int terms_check(struct error *e, const struct terms *terms);
 
-/* The processes with device memory that have the shim. */
+/* The part of the processes with device memory that have loaded the shim. */
 enum terms_loaded { LOADED_BY_ALL, LOADED_BY_SOME, LOADED_BY_NONE };
 
 struct terms_facts {
@@ -48,6 +49,7 @@ struct terms_facts {
     bool is_unlisted; /* the driver does not list the memory of processes */
 };
 
-/* Describes for people how quota and share are enforced, or why not. Returns text. */
+/* Writes a text for people: the means that enforce quota and share, or the reason why none does.
+ * Returns text. */
 char *terms_describe(const struct terms *terms, const struct terms_facts *facts,
                      char text[WORKLOAD_TEXT_MAX]);

@@ -10,11 +10,11 @@
 struct run;
 
 /* Converts the files of one attempt. Returns 0, an error, or -ERR_NOT_FOUND for an attempt without
- * devices, of which little is lost. */
+ * devices, whose files are not worth converting. */
 int upgrade_record(struct error *e, struct run *r, struct attempt_kept *kept);
 
 struct own_record;
-/* Parse the files. Return false for any text that such an agent did not write. */
+/* Parse the files. Return false for any text that an agent of version 0.1 did not write. */
 bool upgrade_parse_verdict(const char *text, size_t length, struct attempt_kept *kept);
 bool upgrade_parse_suspension(const char *text, size_t length, struct own_record *own,
                               struct attempt_kept *kept);

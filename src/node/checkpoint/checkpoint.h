@@ -2,9 +2,9 @@
  * Moves the device memory of processes to the host's memory and back, by the driver's checkpoint
  * calls, in a child process (`gpumux checkpoint`) because the driver may hang.
  *
- * The child brings all processes into the wanted state from any state, or back to their earlier
- * state, so that the child can be started again at any time. A lock file serialises children, also
- * those of two successive agents.
+ * From any state, the child brings all processes into the wanted state, or back to their earlier
+ * state. So the agent can start another child at any time. A lock file serialises children, also
+ * the children of two successive agents.
  */
 #pragma once
 #include <event2/util.h>

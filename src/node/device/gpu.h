@@ -32,8 +32,9 @@ struct gpu_sample {
 };
 
 /*
- * Opens NVML, or with `libraries` the emulated NVML of that directory, whose devices live in the
- * file `emulate`. Returns 0, or -ERR_NO_DEVICE with a sentence if there is no NVML or no device.
+ * Opens NVML, or with `libraries` the emulated NVML of that directory, whose devices are stored in
+ * the file `emulate`. Returns 0, or -ERR_NO_DEVICE with a sentence if there is no NVML or no
+ * device.
  */
 int gpu_open(struct error *e, const char *emulate, const char *libraries, struct gpu **ret);
 void gpu_close(struct gpu *g);
@@ -49,10 +50,10 @@ struct gpu_reading {
 };
 /* Reads one device. Activity needs samples that are more than 100 ms apart. */
 void gpu_read(struct gpu *g, int device, struct gpu_reading *ret);
-/* Waits for an Xid of the driver. Returns true if an Xid came within timeout_ms. */
+/* Waits for an Xid of the driver. Returns true if an Xid arrived within timeout_ms. */
 bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid);
 /* Samples all devices; activity is measured since the last call, which must be more than 100 ms
  * ago. */
 void gpu_sample(struct gpu *g, struct gpu_sample *ret);
-/* Reads only the processes, at any time; the rest of *ret stays. */
+/* Reads only the processes, at any time; the other fields of *ret stay unchanged. */
 void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret);

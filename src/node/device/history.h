@@ -1,7 +1,7 @@
 /*
  * Activity of services on this node (device/share.h), by workload. The file `activity` of the state
- * directory has a fixed size and is mapped, so that a later agent continues with it. After a crash
- * of the machine the file may be out of date; implausible entries are dropped.
+ * directory has a fixed size and is mapped, so that a later agent continues with the file. After a
+ * crash of the machine the file may be out of date; implausible entries are dropped.
  */
 #pragma once
 #include <stdint.h>

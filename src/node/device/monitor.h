@@ -3,8 +3,8 @@
  * leaving attempts to the device's state machine, and carries out its actions. Everything runs on
  * the loop's thread. This folder reads the driver and may use src/device and src/attempt.
  *
- * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent.
- * They list devices that an operator must enable, and devices that must pass a self-test after
+ * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent. The
+ * files list devices that an operator must enable, and devices that must pass a self-test after
  * their MPS was lost.
  */
 #pragma once

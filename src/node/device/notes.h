@@ -1,6 +1,7 @@
 /*
- * Notes of devices that control has not acknowledged. Notes travel with a beat and are kept until
- * control answers that beat; after a lost connection they are sent again.
+ * Notes of devices that control has not acknowledged. The agent sends the notes with a beat, and
+ * keeps the notes until control answers that beat. After a lost connection the agent sends the
+ * notes again.
  */
 #pragma once
 #include <stdbool.h>

@@ -10,6 +10,6 @@ struct sampler;
 int sampler_new(struct error *e, struct gpu *gpu, struct sampler **ret);
 /* Waits for the thread, which may be in a call of the driver. */
 void sampler_free(struct sampler *s);
-/* Makes the next sample include the processes as of now, or later. */
+/* Makes the next sample list the processes again, at a time after this call. */
 void sampler_hurry(struct sampler *s);
 void sampler_read(struct sampler *s, struct gpu_sample *ret);

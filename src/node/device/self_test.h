@@ -1,7 +1,7 @@
 /*
- * Tests a device: a child process creates a context, allocates, fills and waits. The test needs a
- * process of its own because the driver may hang, and because the driver caches the state of MPS
- * for the life of a process.
+ * Tests a device: a child process creates a context, allocates and fills memory, and waits for the
+ * device. The test needs a process of its own because the driver may hang, and because the driver
+ * caches the state of MPS for the life of a process.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /*
  * A thread that samples the devices every 200 ms and waits for Xids of the driver, for the monitor.
- * The thread wakes the loop through a descriptor, and the loop reads the news.
+ * The thread wakes the loop through a descriptor, and the loop reads the new readings and Xids.
  */
 #pragma once
 #include "node/device/gpu.h"
@@ -16,11 +16,12 @@ struct watch_xid {
 struct watch_news {
     bool looked; /* the readings are new */
     struct gpu_reading readings[NODE_DEVICES_MAX];
-    /* Xids since the last news: each Xid of a device once, and the gravest if there are too many */
+    /* Xids since the last watch_read(): each Xid of a device once; if there are too many, the
+     * gravest */
     size_t xid_count;
     struct watch_xid xids[WATCH_XIDS_MAX];
-    /* Validity of `processes`, which is read only while a device uses more than full_percent of its
-     * memory. */
+    /* `processes` is valid. The thread reads the processes only while a device uses more than
+     * full_percent of its memory. */
     bool has_processes;
     struct gpu_sample processes;
 };
@@ -30,9 +31,9 @@ struct watch_news {
 int watch_new(struct error *e, struct gpu *gpu, int device_count, int full_percent,
               struct watch **ret);
 void watch_free(struct watch *w);
-/* Returns a descriptor that is readable when there is news. */
+/* Returns a descriptor that is readable when watch_read() has new readings or Xids. */
 int watch_fd(const struct watch *w);
-/* Takes the news since the last call. */
+/* Takes the readings and Xids since the last call. */
 void watch_read(struct watch *w, struct watch_news *ret);
 
 /* Adds an Xid; see xid_count. */

@@ -1,6 +1,6 @@
 /*
  * Connects a node to control, by a unix socket on the same machine or by TLS to a host. The
- * receiver gets the stream while it still connects; BEV_EVENT_CONNECTED follows.
+ * receiver gets the stream while the stream still connects; BEV_EVENT_CONNECTED follows.
  */
 #pragma once
 #include "base/error.h"

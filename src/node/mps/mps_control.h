@@ -40,14 +40,14 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
  * the daemon is unknown). */
 int mps_control_ask(struct error *e, const struct mps_control *c, const char *line, int limit_ms,
                     struct str *out);
-/* Returns whether the daemon, started by mps_control_start(), has one server for clients of one
- * user, either by choice or because the driver lacks servers for all users. Clients of another user
- * wait until the last client has left and that server has ended. */
+/* Returns whether the daemon, started by mps_control_start(), serves clients of one user at a time,
+ * either by choice or because the driver lacks servers for all users. Clients of another user wait
+ * until the last client has left and the server has ended. */
 bool mps_control_is_for_one_user(const struct mps_control *c);
-/* Returns the user of such a server; (uid_t)-1: the server has ended. */
+/* Returns the user of a server that serves one user; (uid_t)-1: the server has ended. */
 uid_t mps_control_server_user(pid_t server);
-/* Measures how long the program takes to start and exit, with or without a daemon, to judge a
- * daemon's silence. */
+/* Measures the time that the program takes to start and exit, with or without a daemon. The caller
+ * judges a daemon's silence by this time. */
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* Returns the daemon's pid from its own file; 0: no live daemon. */
 pid_t mps_control_pid(const struct mps_control *c);
@@ -62,7 +62,7 @@ void mps_control_kill(const struct mps_control *c);
 void mps_control_end(const struct mps_control *c, int limit_ms);
 /* Makes or removes an empty file in the daemon's directory. */
 int mps_control_note(struct error *e, const struct mps_control *c, const char *name, bool is_there);
-/* Returns whether the daemon answered when mps_control_end() ended it, and none was started
+/* Returns whether the daemon answered when mps_control_end() ended it, and no daemon was started
  * since. */
 bool mps_control_was_ended(const struct mps_control *c);
 /* Empties a log that has grown too large, and keeps its end as NAME.old. The daemon logs every

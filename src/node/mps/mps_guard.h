@@ -1,17 +1,17 @@
 /*
- * The guard ends MPS daemons whose agent does not come back.
+ * The guard ends MPS daemons whose agent has ended and does not restart.
  *
  * While an agent lives, mps.c ends the daemons that no attempt needs. The guard is a process,
- * `gpumux mps-guard`, that sleeps until its agent has ended. From then on the guard ends each
- * daemon that no live attempt needs, checking once a second. The guard exits when no daemon is
- * left, or when another agent has come, which has a guard of its own.
+ * `gpumux mps-guard`, that sleeps until its agent has ended. Then the guard checks once a second,
+ * and ends each daemon that no live attempt needs. The guard exits when no daemon is left, or when
+ * a new agent has started, because each agent starts its own guard.
  *
  * Supervisors cannot do this work: they have the rights of their workload's user, do not know each
  * other, and may be killed. So the guard is a process of its own.
  *
  * An attempt needs a daemon if the daemon's directory has an empty file W.A, and the attempt's
  * supervisor lives, that is, holds the lock locks/W.A. The lock mps.lock separates agents and
- * guards: an agent holds the lock for life, a guard while it ends daemons.
+ * guards: an agent holds the lock until the agent ends, a guard while the guard ends daemons.
  */
 #pragma once
 #include "node/mps/mps_control.h"
@@ -38,11 +38,11 @@ void mps_guard_close(struct mps_guard *g);
 /* Starts the guard's process unless it runs; to be called before a daemon is started. */
 int mps_guard_start(struct error *e, struct mps_guard *g);
 
-/* Notes whether the attempt ("W.A"), whose lock is held, needs the daemon of this device. The
+/* Records whether the attempt ("W.A"), whose lock is held, needs the daemon of this device. The
  * daemon's directory must exist. */
 int mps_guard_note(struct error *e, const struct mps_guard *g, const char *uuid,
                    const char *attempt, bool needs);
-/* Returns whether a live attempt needs the daemon of this directory. Removes notes of ended
+/* Returns whether a live attempt needs the daemon of this directory. Removes records of ended
  * attempts. */
 bool mps_guard_is_needed(const struct mps_guard *g, const char *directory);
 enum { MPS_GUARD_ALL = 1 << 16 };

@@ -29,8 +29,8 @@ struct status_mapping {
     struct status_page *writable; /* the same page; NULL: an earlier agent sealed it */
 };
 
-/* Make new pages, empty but for their headers. The pages are sealed: only this process can write
- * limits, and only the holders of the descriptor can write the ledger. */
+/* Make new pages, empty except for their headers. The pages are sealed: only this process can write
+ * limits, and only processes with the descriptor can write the ledger. */
 int pages_make_limits(struct error *e, struct limits_mapping *ret);
 int pages_make_ledger(struct error *e, struct ledger_mapping *ret);
 

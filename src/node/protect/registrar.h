@@ -1,16 +1,17 @@
 /*
  * The registrar of the node: processes of attempts register here (abi/register.h). Each process
- * gets the limits of its attempt and a slot in the attempt's ledger. Tasks are shown the services
- * beside them. The registrar cleans up after processes that have ended.
+ * gets the limits of its attempt and a slot in the attempt's ledger. The registrar passes the
+ * status pages of services to the tasks beside the services, and cleans up after processes that
+ * have ended.
  *
- * A session is an attempt with devices. A session has one socket, DIRECTORY/W.A, which only its
- * user can reach, and the registrar accepts only processes of the attempt there. A member is such a
- * process. Values that a member writes are claims: a member can deceive its own attempt, and no
- * other.
+ * A session is an attempt with devices. A session has one socket, DIRECTORY/W.A. Only the attempt's
+ * user can reach the socket, and the registrar accepts only processes of the attempt. A member is a
+ * registered process. Values that a member writes are claims: a false claim harms only the member's
+ * own attempt.
  *
- * A new agent finds the ledger of an attempt in the attempt's supervisor. The ledger names the
+ * A new agent gets the ledger of an attempt from the attempt's supervisor. The ledger names the
  * process of each slot, so that the agent knows the members before they register again. Members
- * detect the loss of the earlier agent and register again; until then they keep their limits.
+ * detect the loss of the earlier agent, keep their limits, and register again.
  *
  * Everything runs on the loop's thread.
  */
@@ -53,27 +54,27 @@ struct registrar_options {
 int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret);
 /* Frees the registrar; no session may be left. */
 void registrar_free(struct registrar *r);
-/* Prepares for the end of this agent: sessions live on, and members keep their limits without any
+/* Prepares for the end of this agent: sessions stay, and members keep their limits without any
  * further message. */
 void registrar_leave(struct registrar *r);
 
 /* Sets the boot-clock time until which tasks may launch without contact to control, and the time
- * after which they then end; 0: the default. */
+ * from the deadline until the tasks end; fence_ms 0: the default. */
 void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t fence_ms);
-/* Limits tasks on this device to the smallest window and to this part of its time; 0: to their
- * granted share. */
+/* Limits tasks on this device to the smallest window and to rate_permille of the device's time; 0:
+ * to the granted part of the time. */
 void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille);
 /* Welcomes no process on this device until registrar_go_on(), or for a second at most. A process
- * that joins MPS while another client is terminated could be harmed. Processes that say hello
- * meanwhile wait. */
+ * that joins MPS while another client is terminated could be harmed. A process that sends HELLO
+ * meanwhile waits. */
 void registrar_hold(struct registrar *r, const char *uuid);
 void registrar_go_on(struct registrar *r, const char *uuid);
 /* Sets the division of this device between its tasks and services. */
 void registrar_divide(struct registrar *r, const char *uuid, const struct share_division *division);
-/* Evaluates a sample of the devices: memory that processes hold beyond their own account, and
- * memory of ended processes that is free now. */
+/* Evaluates a sample of the devices: memory of processes that the ledger does not count, and memory
+ * of ended processes that the device has freed. */
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
-/* Returns whether the memory of an ended process is not known to be free yet. */
+/* Returns whether memory of an ended process may still be allocated. */
 bool registrar_waits(const struct registrar *r);
 
 struct session_options {
@@ -95,25 +96,25 @@ void session_free(struct session *s);
 /* Applies changed terms. NULL is allowed. */
 void session_terms_changed(struct session *s);
 /* Sets whether the attempt's device memory is in the host's memory or being moved. Meanwhile no
- * process may join, and samples of the devices do not concern the attempt. NULL is allowed. */
+ * process may register, and samples of the devices are ignored for the attempt. NULL is allowed. */
 void session_rest(struct session *s, bool rests);
 /* Lists the session's processes; returns their number, at most `max`. */
 size_t session_pids(const struct session *s, pid_t *ret_pids, size_t max);
-/* Returns whether this process has registered. An ended process counts until its memory is known to
- * be free. */
+/* Returns whether this process has registered. An ended process counts as registered until the
+ * device has freed its memory. */
 bool session_knows(const struct session *s, pid_t pid);
-/* Takes the processes that are draining before their exit and whose work made no progress for that
- * long; each is returned once. Returns their number, at most `max`. To be called often, because the
- * time counts from the first call that sees a process drain. */
+/* Lists the processes that are draining before their exit and whose work has made no progress for
+ * for_ms; each process is listed once. Returns their number, at most `max`. To be called often,
+ * because the time counts from the first call that finds the process draining. */
 size_t session_take_stuck(struct session *s, int64_t for_ms, pid_t *ret_pids, size_t max);
 /* Returns whether a process registered recently and is about to use the device, or is making a
  * context. */
 bool session_joins(const struct session *s);
-/* Returns the part of the time since the last call for which the session kept its devices busy, by
- * its own marks; -1: unknown. */
+/* Returns the part of the time since the last call for which the session kept its devices busy,
+ * according to its marks; -1: unknown. */
 double session_busy_fraction(struct session *s, int64_t now_us);
-/* Turns the gate off for a task whose launches are too long for it. Returns whether the task is
- * such a task. */
+/* Turns the gate off if the launches of this task are too long for a gate. Returns whether the gate
+ * is off for that reason. */
 bool session_look_for_coarse(struct session *s);
 /* Returns the ledger, which the supervisor keeps open; -1: without protection. */
 int session_ledger_fd(const struct session *s);
@@ -121,10 +122,10 @@ int session_ledger_fd(const struct session *s);
  * into a socket's address. */
 bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size);
 
-/* Sums over the session's processes, since the attempt or this agent began. */
+/* Sums over the session's processes, since the start of the attempt or of this agent. */
 struct session_usage {
     size_t members;
-    uint64_t counted_bytes;  /* device memory by the processes' own account, with contexts */
+    uint64_t counted_bytes;  /* device memory that the processes counted, with contexts */
     uint64_t peak_bytes;     /* largest counted_bytes seen */
     uint64_t overhead_bytes; /* measured memory beyond counted_bytes: contexts, code */
     uint64_t counters[PAGE_COUNTERS_MAX];

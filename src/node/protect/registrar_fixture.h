@@ -67,8 +67,8 @@ void turn(struct fixture *f);
 int connect_to(const struct fixture *f, const char *name);
 struct register_hello hello_of(bool again, uint32_t slot);
 void send_with(int fd, const void *packet, size_t bytes, size_t count, const int *fds);
-/* Runs the agent's loop until its next packet arrives. Returns false if the agent closed the
- * connection. */
+/* Runs the agent's loop until the agent's next packet arrives. Returns false if the agent closed
+ * the connection. */
 bool receive(struct fixture *f, int fd, union packet *ret, int fds[2]);
 void make_status(struct client *c);
 void map_welcome(struct client *c, uint32_t slot, const int fds[2]);

@@ -7,8 +7,8 @@
  * session_reasons.c  reasons of the limits, for people
  * session_busy.c     activity of a service
  * leaving.c          device files of an ended process, until the device has finished its work
- * session_measure.c  device memory, by the devices' and by the processes' accounts
- * neighbours.c       services that a task's processes are shown
+ * session_measure.c  device memory, as the devices report it and as the processes count it
+ * neighbours.c       services whose status pages a task's processes receive
  */
 #pragma once
 #include "abi/register.h"
@@ -19,7 +19,7 @@
 struct event;
 
 #define SHOWN_UNKNOWN UINT32_MAX
-/* More than any device has, so that no process's claim overflows a sum. */
+/* Larger than the memory of any device, so that no process's claim overflows a sum. */
 #define CLAIM_MAX (UINT64_C(1) << 56)
 
 static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
@@ -27,7 +27,7 @@ static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
     return claim < CLAIM_MAX && sum + claim < CLAIM_MAX ? sum + claim : CLAIM_MAX;
 }
 
-/* Adds a process's counter to a sum; of peaks the sum is the maximum. */
+/* Adds a process's counter to a sum; for peaks, the result is the maximum. */
 static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
 {
     if (counter != STATUS_held_peak && counter != STATUS_sms_peak)
@@ -39,7 +39,7 @@ enum {
     APPLICANTS_MAX = 64, /* connections of one session without a hello */
     HELLO_MS = 2000,
     HOLD_MS = 1000, /* longest wait of a hello */
-    /* longest time from a hello to the first context; a slower process may never make one */
+    /* longest time from a hello to the first context; a slower process may never make a context */
     JOINING_MS_MAX = 5000,
     ACCEPTED_AT_ONCE = 32,
     ACCEPT_AGAIN_MS = 100, /* pause after descriptors or memory were exhausted */
@@ -48,7 +48,7 @@ enum {
     READINGS = 2,
 };
 
-/* Memory of a process on a device beyond its account. */
+/* Device memory of a process that the process has not counted. */
 struct reading {
     int64_t taken_ms; /* 0: none */
     uint64_t bytes;
@@ -65,26 +65,27 @@ struct member {
     struct event *readable, *writable;
     int64_t left_ms; /* time at which the socket ended; 0: open */
     uint32_t slot;
-    int64_t came_ms;              /* time of the registration; 0: with an earlier agent */
+    /* Time of the registration; 0: registered with an earlier agent. */
+    int64_t came_ms;
     struct status_mapping status; /* fd -1: not received yet */
     struct {
         int64_t still_ms; /* start of the time without progress while draining; 0: not draining */
         uint64_t completed;
-        bool is_taken; /* the work was already ended for that reason */
+        bool is_taken; /* session_take_stuck() has returned the process */
     } drain;
     size_t file_count;
     int files[REGISTER_FILES_MAX]; /* open files of the device, sent in a REGISTER_FILES packet */
     /* Generation of each neighbour's entry in the last message; 0: no message; SHOWN_UNKNOWN: the
      * message came from an earlier agent. */
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
-    /* account at the last measurement; CLAIM_MAX: none */
+    /* counted bytes at the last measurement; CLAIM_MAX: none */
     uint64_t read_bytes[PAGE_DEVICES_MAX];
     uint64_t read_allocations; /* number of allocations at that measurement */
     struct reading readings[PAGE_DEVICES_MAX][READINGS]; /* two readings, oldest first */
     struct {
-        uint64_t completed; /* sum over the streams at the last look */
+        uint64_t completed; /* sum over the streams at the last poll */
         bool is_busy;
-        int64_t moved_us; /* last time the sum was seen to change; 0: never looked */
+        int64_t moved_us; /* time of the last poll that found a new sum; 0: never polled */
     } marks;
 };
 
@@ -94,7 +95,7 @@ struct applicant {
     struct session *session;
     int fd;
     struct event *readable;
-    bool is_held; /* the hello waits until the MPS hold on the device ends */
+    bool is_held; /* the hello waits for registrar_go_on() of the device */
 };
 
 enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_DRAINING };
@@ -105,7 +106,7 @@ struct slot {
     int64_t died_ms; /* time of death, in state SLOT_DRAINING */
 };
 
-/* A service's process, as the members of a task's session see it. */
+/* A process of a service, as announced to the members of a task's session. */
 struct neighbour {
     struct member *service; /* NULL: the number is free */
     uint32_t device;        /* index in the session's limits */
@@ -132,7 +133,7 @@ struct session {
     uint32_t generation;
     uint64_t ended_counters[PAGE_COUNTERS_MAX]; /* sums over members that have ended */
     bool rests;                                 /* see session_rest() */
-    /* time of the last session_rest(); earlier readings do not concern the session */
+    /* time of the last session_rest(); earlier readings are ignored for the session */
     int64_t rested_ms;
     uint64_t peak_bytes;
     bool is_coarse;         /* task with launches too long for a gate */
@@ -182,8 +183,8 @@ void member_await_room(struct member *m);
 /* Makes a member in a slot of the ledger (wanted_slot -1: any). The call owns pid_fd, also on
  * failure. Returns NULL if there is no room. */
 struct member *member_new(struct session *s, pid_t pid, int pid_fd, int wanted_slot);
-/* Ends a member whose process has ended or exec'ed another program, so that its marks hold up no
- * other process. The slot becomes free once the device confirms it. */
+/* Ends a member whose process has ended or exec'ed another program, so that its marks delay no
+ * other process. The slot becomes free once the device has freed the memory. */
 void member_end(struct member *m);
 /* Frees a member without changing its memory account and its pages. */
 void member_free(struct member *m);
@@ -194,13 +195,14 @@ void session_adopt_members(struct session *s);
 
 /* ---- leaving.c ---- */
 
-/* Replaces the member's files with these, which the member then owns. */
+/* Replaces the member's files with `files`, which the member then owns. */
 void member_take_files(struct member *m, const int *files, size_t count);
 void member_drop_files(struct member *m);
-/* Closes the files of a process that lives and has closed its socket: the process is another
- * program now, without a device. */
+/* Closes the files of a process that lives and has closed its socket: the process has exec'ed a
+ * program that does not use the device. */
 void member_check_files(struct member *m);
-/* Hands over the files and the status page of an ended process until its work is done. */
+/* Keeps the files and the status page of an ended process until the device has finished the work of
+ * the process. */
 void member_leave_files(struct member *m);
 /* Closes all files at once. */
 void leavings_free(struct registrar *r);
@@ -217,10 +219,10 @@ uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid);
 
 /* ---- neighbours.c ---- */
 
-/* Shows a service's process, which has a status page, to the tasks beside it. */
+/* Announces a service's process, which has a status page, to the tasks beside the service. */
 void neighbours_show(struct member *service);
 void neighbours_withdraw(struct member *service);
-/* Shows existing services to a new task's session. */
+/* Announces existing services to a new task's session. */
 void neighbours_find(struct session *task);
-/* Sends a member the changes of its neighbours. */
+/* Sends to a member the changes of its neighbours. */
 void neighbours_tell(struct member *m);

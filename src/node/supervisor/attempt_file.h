@@ -16,19 +16,20 @@ enum {
     BOOT_ID_MAX = 48,
 };
 
-/* The grant as the supervisor reads it, in one line. All names are resolved; the supervisor looks
- * nothing up. */
+/* The grant that the supervisor reads, in one line. The agent has resolved all names; the
+ * supervisor resolves none. */
 struct attempt_grant {
     uint64_t workload;
     int attempt;
-    bool service;             /* not bound to the lease; readiness counts */
+    bool service;             /* the lease does not apply; the service must become ready */
     struct words command;     /* NULL-terminated */
     struct words environment; /* "KEY=value", NULL-terminated */
     const char *directory;
     int64_t grace_ms;
     int64_t time_limit_ms; /* 0: none */
     int64_t fence_ms, drain_ms;
-    /* boot clock; after this time the task may run on another node and must not begin here */
+    /* boot-clock time after which the command must not start, because another node may run the
+     * task */
     int64_t begin_by_ms;
     int64_t log_file_bytes;
     int log_files;
@@ -39,8 +40,8 @@ struct attempt_grant {
     double slo_percentile; /* percentile of a service's reported latency; 0: 99 */
 };
 
-/* record.json: identifies the processes. A start time distinguishes a process from a later one with
- * the same pid. */
+/* record.json: identifies the processes. A start time distinguishes a process from a later process
+ * with the same pid. */
 struct attempt_record {
     char boot_id[BOOT_ID_MAX];
     pid_t supervisor_pid, task_pid;
@@ -52,9 +53,9 @@ int attempt_grant_write(const struct attempt_grant *grant, struct str *out);
 int attempt_record_write(const struct attempt_record *record, struct str *out);
 int attempt_exit_write(const struct attempt_report *exit, struct str *out);
 
-/* Parse a file that the corresponding writer wrote; members of a neighbouring version are ignored,
- * any other deviation is -ERR_CORRUPT. The workload's user can write these files: parsed values are
- * safe to add to clocks and to report, but need not be true. */
+/* Parse a file that the corresponding writer wrote. The parser ignores members that a neighbouring
+ * version added; any other deviation is -ERR_CORRUPT. The workload's user can write these files:
+ * parsed values are safe to add to clocks and to report, but need not be true. */
 int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                         struct attempt_grant *ret);
 int attempt_record_parse(struct error *e, const char *text, size_t length,

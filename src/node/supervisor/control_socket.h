@@ -9,7 +9,7 @@
  *   kill                          SIGKILL to all processes now
  *   signal NUMBER                 signal to the task's process group
  *   input OFFSET END\nBYTES       standard input from byte OFFSET on; END 1: nothing follows.
- *                                 Bytes that were taken before are skipped: idempotent
+ *                                 Bytes taken before are skipped, so a repeat is harmless
  *   ready                         the service is ready: abi/control.h
  *   progress SAMPLES              number of samples that this attempt has processed: speed.h
  *   latency\nMICROSECONDS COUNT…  durations of requests: abi/control.h, latency.h
@@ -101,16 +101,17 @@ int control_socket_listen(struct error *e, int directory_fd, struct control_sock
 void control_socket_done(struct control_socket *c);
 /* Accepts a peer. At the limit a peer is refused, unless the peer is from outside the task (the
  * agent), which replaces the task's oldest peer. Returns false if descriptors or memory are
- * exhausted; the caller tries again. */
+ * exhausted; the caller then retries. */
 bool control_socket_accept(struct control_socket *c);
 /* Receives the next packet of a peer. Returns its length, 0 if there is none yet, or -1 if the peer
  * closed the connection; its slot is then free. */
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);
 /* Sends a reply without blocking. Returns false if the peer does not read; the reply is lost. */
 bool control_socket_reply(struct control_socket *c, int peer, const char *text);
-/* Sends a notice to all peers that watch. */
+/* Sends a notice to all peers that sent `watch`. */
 void control_socket_notify(struct control_socket *c, const char *text);
-/* Sends "ending" to the peers that watch for endings. Returns false if there is none. */
+/* Sends "ending" to the peers that watch for endings. Returns false if no peer watches for
+ * endings. */
 bool control_socket_notify_ending(struct control_socket *c, int64_t grace_ms);
 
 /* Connects a client without blocking. Returns 0, or -ERR_UNAVAILABLE if nobody listens. */

@@ -17,9 +17,9 @@ struct input {
 /* Takes ownership of fd. */
 void input_init(struct input *in, int fd);
 /* Takes new bytes, as many as fit. Returns false if bytes before `offset` are missing; in->taken is
- * the offset expected. */
+ * the expected offset. */
 bool input_take(struct input *in, uint64_t offset, const char *bytes, size_t length, bool end);
-/* Writes as much as the pipe accepts. Closes the pipe after the last byte, or if it has no
+/* Writes as much as the pipe accepts. Closes the pipe after the last byte, or if the pipe has no
  * reader. */
 void input_write(struct input *in);
 void input_done(struct input *in);

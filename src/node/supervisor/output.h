@@ -59,7 +59,7 @@ void output_done(struct output *o);
 /* Adds output of a stream. Everything but an unfinished line is in the file when the call
  * returns. */
 void output_append(struct output *o, enum output_stream stream, const char *bytes, size_t length);
-/* Writes unfinished lines that have waited long enough, or (`all`) every one. */
+/* Writes unfinished lines that have waited long enough; `all`: writes all unfinished lines. */
 void output_flush(struct output *o, bool all);
 /* Returns the boot-clock time at which output_flush() is due; INT64_MAX: never. */
 int64_t output_next_flush(const struct output *o);
@@ -72,8 +72,8 @@ struct output_slice {
     size_t length;
 };
 
-/* Reads at most `max` bytes of the stream from `offset` into `bytes`; length 0: no output there
- * yet. Returns 0, or -ERR_DENIED for a file that is not a regular file of `owner`. */
+/* Reads at most `max` bytes of the stream from `offset` into `bytes`; length 0: no output at
+ * `offset` yet. Returns 0, or -ERR_DENIED for a file that is not a regular file of `owner`. */
 int output_read(struct error *e, int directory_fd, uid_t owner, uint64_t offset, void *bytes,
                 size_t max, struct output_slice *ret);
 /* Returns the bytes that an attempt's output takes on disk. */

@@ -1,4 +1,4 @@
-/* Processes as /proc shows them: identity, parents, usage. */
+/* Reads processes from /proc: identity, parents, usage. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Readiness of a service. The conditions are checked repeatedly until the service is ready, and
- * then no more. */
+/* Readiness of a service. The supervisor checks the conditions repeatedly until the service is
+ * ready. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum {
 struct readiness {
     const struct attempt_grant *grant;
     bool ready;
-    int64_t next_ms;   /* boot clock; INT64_MAX: no check by itself */
+    int64_t next_ms;   /* time of the next check, boot clock; INT64_MAX: none */
     struct task probe; /* running probe; pid 0: none */
     int64_t probe_limit_ms;
 };

@@ -1,8 +1,8 @@
 /*
  * Speed of an attempt, from the attempt's own reports of the samples processed so far.
  *
- * A measurement spans SPEED_SPAN_MS or more, from one report to a later one, so that there is at
- * most one measurement a second however often the program reports. All times are of the boot clock.
+ * A measurement spans SPEED_SPAN_MS or more, from one report to a later report. So there is at most
+ * one measurement a second, however often the program reports. All times are of the boot clock.
  */
 #pragma once
 #include <stdbool.h>

@@ -9,7 +9,7 @@
  *   output.OFFSET.log  output of the task: output.h
  *   control.sock       commands: control_socket.h
  *
- * Inherited descriptors, any of which but the last may be closed:
+ * Inherited descriptors; each except the last may be closed:
  *
  *   3  the attempt's lock (flock)
  *   4  the lease file

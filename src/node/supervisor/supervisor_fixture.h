@@ -29,7 +29,8 @@ struct fixture {
     struct attempt_grant grant;
     struct words command;
     const char *words[8];
-    /* mark of this test alone, so that a concurrent run does not find its processes */
+    /* mark that only this test uses, so that concurrent tests do not find the processes of this
+     * test */
     char mark[64];
     const char *environment[8];
     struct attempt_report exit;

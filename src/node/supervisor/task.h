@@ -26,7 +26,8 @@ struct task_options {
     int cgroup_fd; /* directory with a group `task` for the task; -1: none */
 };
 
-/* Forks. The child waits for task_release(), and exits if the parent closes the task without it. */
+/* Forks. The child waits for task_release(), and exits if the parent closes the task without that
+ * call. */
 int task_fork(struct error *e, const struct task_options *options, struct task *ret);
 /* Lets the child exec. */
 void task_release(struct task *t);

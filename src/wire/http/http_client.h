@@ -1,6 +1,6 @@
 /*
- * The room http: an HTTP client with connections, responses and server-sent events. The room uses
- * tls and addresses, and no other format of wire.
+ * The folder http: an HTTP client with connections, responses and server-sent events. The folder
+ * uses tls and addresses, and no other format of wire.
  *
  * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between
  * requests, every wait with a deadline. The client never repeats a request, because only the caller
@@ -42,8 +42,8 @@ struct http_client *http_client_new(const char *socket_path);
 struct http_client *http_client_new_tls(const struct address *address, struct tls_context *tls,
                                         const char *token);
 void http_client_free(struct http_client *c);
-/* Called once a second while a call waits for the peer, with the time since which the call waits
- * and the time at which it gives up. */
+/* Called once a second while a call waits for the peer, with the start and the deadline of the
+ * wait. */
 typedef void (*http_wait_fn)(void *arg, int64_t since_boot_ms, int64_t deadline_boot_ms);
 void http_client_on_wait(struct http_client *c, http_wait_fn on_wait, void *arg);
 
@@ -56,14 +56,14 @@ int http_client_call(struct error *e, struct http_client *c, const struct http_c
 /* Sends a request, for a caller that waits for other descriptors too. The caller then calls
  * http_client_receive() whenever the descriptor is readable, until the response is complete. */
 int http_client_send(struct error *e, struct http_client *c, const struct http_call *call);
-/* Waits up to timeout_ms (0: does not wait) for bytes, and handles those that arrived. */
+/* Waits up to timeout_ms (0: does not wait) for bytes, and handles the bytes that arrived. */
 int http_client_receive(struct error *e, struct http_client *c, int64_t timeout_ms, bool *ret_done);
 /* Returns the descriptor for poll(); -1 while not connected. */
 int http_client_fd(const struct http_client *c);
 /* Aborts the request in flight and closes the connection. */
 void http_client_close(struct http_client *c);
 
-/* Return properties of the response. The status is 0 before the response has come. */
+/* Return properties of the response. The status is 0 before the response has arrived. */
 int http_client_status(const struct http_client *c);
 const char *http_client_type(const struct http_client *c);
 const char *http_client_server(const struct http_client *c); /* server, as in struct http_head */

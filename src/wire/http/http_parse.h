@@ -64,7 +64,7 @@ void http_parser_done(struct http_parser *p);
  */
 int http_parser_feed(struct error *e, struct http_parser *p, const char *bytes, size_t length,
                      size_t *ret_used);
-/* Tells the parser that the peer closed the connection. Returns 0, or -ERR_PROTOCOL in the middle
+/* Informs the parser that the peer closed the connection. Returns 0, or -ERR_PROTOCOL in the middle
  * of the response. */
 int http_parser_end(struct error *e, struct http_parser *p);
 /* Returns the status and the headers; NULL until the parser has read all of them. */
