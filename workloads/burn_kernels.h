@@ -8,7 +8,7 @@
 enum { BURN_KERNELS_MAX = 512 };
 
 struct burn_kernel {
-    double duration_ms; /* alone on the device */
+    double duration_ms; /* duration alone on the device */
     double block_ms;    /* duration of each block; 0: as long as the kernel */
     double sm_percent, dram_percent;
 };
@@ -19,12 +19,12 @@ struct burn_kernels {
 };
 
 /* Reads the rows of `name` from a table with the columns workload, duration_us, block_us,
- * sm_permille and dram_permille, in this order (data/h200_mode_kernels.csv). -ERR_IO, -ERR_SYNTAX,
- * -ERR_NOT_FOUND (no such workload), -ERR_TOO_LARGE. */
+ * sm_permille and dram_permille, in this order (data/h200_mode_kernels.csv). Errors: -ERR_IO,
+ * -ERR_SYNTAX, -ERR_NOT_FOUND (no such workload), -ERR_TOO_LARGE. */
 int burn_kernels_read(struct error *e, const char *path, const char *name,
                       struct burn_kernels *ret_kernels);
-/* Like burn_kernels_read, from an open file; path is for error messages. */
+/* Like burn_kernels_read(), from an open file; path is for error messages. */
 int burn_kernels_parse(struct error *e, FILE *file, const char *path, const char *name,
                        struct burn_kernels *ret_kernels);
-/* Sum of the durations. */
+/* Returns the sum of the kernels' durations. */
 double burn_kernels_ms(const struct burn_kernels *kernels);

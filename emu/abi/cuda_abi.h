@@ -1,8 +1,10 @@
 /*
  * abi/ declares the emulated part of the CUDA driver's binary interface: numbers, layouts and
  * prototypes. With these declarations the build needs neither the CUDA toolkit nor its headers.
- * Handles are pointers to structures of the emulator (driver.h). Every room uses abi/; abi/ uses
- * none. Tests include this header to call the real libraries, too.
+ * Handles are pointers to structures of the emulator (driver.h). Every other folder of emu/ uses
+ * abi/; abi/ uses no other folder. Tests include this header to call the real libraries, too.
+ *
+ * Files of the folder emu/abi may include abi.
  */
 #pragma once
 #include <stddef.h>
@@ -183,7 +185,7 @@ struct cuda_fill_node {
     size_t pitch;
     unsigned value;
     unsigned element_bytes;
-    size_t width, height; /* in elements, in rows */
+    size_t width, height; /* width in elements, height in rows */
 };
 
 struct cuda_host_node {
@@ -196,7 +198,7 @@ struct cuda_allocation_node {
     const struct cuda_access *access;
     size_t access_count;
     size_t bytes;
-    uint64_t address; /* out */
+    uint64_t address; /* set by the driver */
 };
 
 enum cuda_word_operation_type {
@@ -209,7 +211,7 @@ enum cuda_word_operation_type {
 struct cuda_word_operation {
     int type; /* enum cuda_word_operation_type */
     uint64_t address;
-    uint64_t value; /* the lower 32 bits, or all 64 */
+    uint64_t value; /* a 32-bit operation uses the lower 32 bits */
     unsigned flags;
     uint64_t alias;
     uint64_t reserved;
@@ -383,8 +385,8 @@ enum cuda_function_attribute {
     CUDA_SHARED_BYTES_MAX = 227 << 10, /* largest shared memory of a block, on request */
 };
 
-/* CUDA's names for these types, as api/cuda_calls.def uses them. A program, which sees handles as
- * plain pointers, defines CUDA_HANDLE itself. */
+/* CUDA's names for these types, as in api/cuda_calls.def. A program that treats handles as plain
+ * pointers defines CUDA_HANDLE before including this header. */
 #ifndef CUDA_HANDLE
 #define CUDA_HANDLE(word, ours) typedef struct ours *word;
 #endif

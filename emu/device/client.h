@@ -1,7 +1,7 @@
 /*
  * The clients of a device: one slot for each process that has a context on the device. A process
- * holds the claim (claim.h) of each of its slots. When the process has ended, the next process that
- * notices frees the slot's resources.
+ * has the claim (claim.h) of each of its slots. When the process has ended, the next process that
+ * finds the claim free frees the slot's resources.
  */
 #pragma once
 #include "emu/device/device.h"
@@ -15,16 +15,16 @@ struct client_terms {
     uint64_t memory_limit_bytes; /* 0: no limit */
 };
 
-/* Takes a slot, with only the legacy stream, as device->own_slot. Call without a lock. CUDA_ERROR_…
- * DEVICE_UNAVAILABLE (no free slot), UNKNOWN (device lost), MPS_CONNECTION_FAILED (server gone),
- * MPS_SERVER_NOT_READY (server waits for faulted clients to leave), MPS_MAX_CLIENTS_REACHED (server
- * has MPS_CLIENTS_MAX clients). */
+/* Takes a slot, with only the legacy stream, as device->own_slot. Call without a lock. Errors are
+ * CUDA_ERROR_…: DEVICE_UNAVAILABLE (no free slot), UNKNOWN (device lost), MPS_CONNECTION_FAILED
+ * (server has ended), MPS_SERVER_NOT_READY (server waits for faulted clients to leave),
+ * MPS_MAX_CLIENTS_REACHED (server has MPS_CLIENTS_MAX clients). */
 int client_take(struct device *device, const struct client_terms *terms);
 /* Frees device->own_slot with its memory, streams and queued work. Call without a lock. */
 void client_release(struct device *device);
 /* Excludes this process from checkpoints for the rest of its life (checkpoint.c). */
 void client_pin_down(struct device *device);
-/* Frees the slots of processes that have ended, and notices the end of the MPS server. Call under
+/* Frees the slots of processes that have ended, and handles the end of the MPS server. Call under
  * the device's lock. */
 void client_reap(struct device *device);
 /* Drops the client's running operations. Call under the device's lock, after device_save_core();

@@ -1,6 +1,6 @@
 /*
- * The device file, opened and mapped, and its clock. Emulated time is a property of the file: it is
- * the same for every process, and runs `speed` times as fast as CLOCK_MONOTONIC.
+ * The device file, opened and mapped, and its clock. Emulated time is a property of the file: the
+ * time is the same for every process, and runs `speed` times as fast as CLOCK_MONOTONIC.
  */
 #pragma once
 #include <stdint.h>
@@ -11,18 +11,18 @@
 struct mapping {
     struct emu_file *file; /* start of the mapping, and base of undo positions */
     size_t bytes;
-    int fd; /* close-on-exec; a forked child closes its copy (client.h says why) */
+    int fd; /* close-on-exec; a forked child closes its copy (claim.h explains why) */
 };
 
 /* Maps the file at `path`. Errors: -ERR_NOT_FOUND, -ERR_CORRUPT (no device file), -ERR_TOO_NEW
  * (another version), -ERR_GONE (made before the last boot), -ERR_IO. */
 int mapping_open(struct error *e, const char *path, struct mapping *ret_mapping);
-/* Maps the file named by GPUMUX_EMU or, without that variable, the user's own file, which is made
- * if it does not exist or was made for another GPUMUX_EMU_DEVICES. -ERR_NO_DEVICE if neither
- * variable is set. */
+/* Maps the file that GPUMUX_EMU names or, without that variable, the user's own file. Creates the
+ * user's file if it does not exist or was created for another GPUMUX_EMU_DEVICES. Returns
+ * -ERR_NO_DEVICE if neither variable is set. */
 int mapping_open_from_environment(struct error *e, struct mapping *ret_mapping);
 
-/* Closes the file. A client's claims on slots (client.h) end with its descriptor. */
+/* Closes the file. The claims of this process (claim.h) end with its descriptor. */
 void mapping_close(struct mapping *mapping);
 
 struct emu_device *mapping_device(const struct mapping *mapping, unsigned index);
@@ -31,7 +31,7 @@ uint64_t mapping_now_ns(const struct mapping *mapping);
 /* Returns the CLOCK_MONOTONIC time of the emulated time `emulated_ns`. */
 uint64_t mapping_real_ns(const struct mapping *mapping, uint64_t emulated_ns);
 
-/* Returns the count of alarms, which a sleeper reads before it looks whether it may sleep. */
+/* Returns the count of alarms. A sleeper reads the count before checking whether to sleep. */
 uint32_t mapping_alarms(const struct mapping *mapping);
 /* Raises the count by one and wakes every sleeper of the file. */
 void mapping_alarm(const struct mapping *mapping);

@@ -6,16 +6,17 @@
  *   struct emu_device × device_count     each starts on a page
  *
  * Writers:
- * - The header: only its creator, before other processes see the file; `alarms` is an exception.
- * - All fields of a device except those below: only the holder of emu_device.lock, and only after
- *   undo_save() (undo.h), so that a client killed at any instruction leaves no half-made change.
+ * - The header, except `alarms`: only its creator, before other processes see the file.
+ * - All fields of a device except the fields below: only the owner of emu_device.lock, and only
+ *   after undo_save() (undo.h). A client killed at any instruction thus leaves no half-made change.
  * - emu_stream.tail and the free entries of the ring: the client that owns the stream, without a
- *   lock. The owner may write an entry until `tail` has passed it, and again after `free_head` has.
- * - emu_stream.free_head: the lock's holder, after a commit. free_head lags behind `head`, which a
- *   roll-back may take back: no entry is overwritten before its effects are committed.
+ *   lock. The owner may write an entry until `tail` has passed the entry, and again after
+ *   `free_head` has passed the entry.
+ * - emu_stream.free_head: the owner of the lock, after a commit. free_head lags behind `head`,
+ *   because a roll-back may lower `head`: no entry is overwritten before its effects are committed.
  *
  * Sharing. Clients of one MPS server are one party: their kernels overlap, and a fault of one
- * client ends all (fault.h). Every other client is a party of its own. Parties take turns
+ * client ends all clients (fault.h). Every other client is a party of its own. Parties take turns
  * (contention.h).
  */
 #pragma once
@@ -63,8 +64,8 @@ struct emu_file {
     uint64_t speed_q20;            /* emulated ns per ns, << 20 */
     char boot_id[EMU_BOOT_ID_MAX]; /* CLOCK_MONOTONIC means nothing after a reboot */
     char spec[256];
-    /* Count, changed without a lock, of events that must end every sleep: faults, ended servers,
-     * Xids. Sleepers wait for a change of the count (mapping_sleep). */
+    /* Number of events that must end every sleep: faults, ended servers, Xids. Changed without a
+     * lock. Sleepers wait for a change of this number (mapping_sleep()). */
     _Atomic uint32_t alarms;
 };
 
@@ -72,8 +73,8 @@ enum emu_operation {
     /* Occupies the device for duration_ns: a kernel, copy or fill. A copy over the bus moves
      * `value` bytes in the direction `target` (enum emu_direction). */
     EMU_RUN,
-    EMU_RECORD, /* event `target` gets the time, as record number `value` */
-    EMU_WAIT,   /* waits until event `target` has had record number `value` */
+    EMU_RECORD, /* stores the time in event `target`, as record number `value` */
+    EMU_WAIT,   /* waits until event `target` has reached record number `value` */
     EMU_FREE,   /* frees `value` bytes */
     EMU_FAULT,  /* an illegal address, which ends its client (fault.h) */
 };
@@ -81,7 +82,7 @@ enum emu_operation {
 enum emu_direction { EMU_TO_DEVICE, EMU_FROM_DEVICE };
 
 struct emu_entry {
-    uint64_t enqueued_ns; /* emulated; the operation does not start earlier */
+    uint64_t enqueued_ns; /* emulated time; the operation does not start earlier */
     uint64_t order;       /* number of the launch among all streams of the client, from 1 */
     uint64_t duration_ns;
     uint64_t value;
@@ -91,29 +92,29 @@ struct emu_entry {
     uint32_t block_ns;  /* EMU_RUN: duration of one block; 0: duration_ns */
 };
 
-/* The words that the owner writes at every launch, those that it reads, and those that the
- * simulation writes at every step are on separate cache lines, since different processors use
- * them. */
+/* Different processors use three groups of words, which therefore are on separate cache lines: the
+ * owner writes the first at every launch and reads the second; the simulation writes the third at
+ * every step. */
 enum { EMU_LINE_BYTES = 64 };
 
 struct emu_stream {
-    /* Entries ever put in, by the owner. */
+    /* Number of entries that the owner ever added. */
     _Alignas(EMU_LINE_BYTES) _Atomic uint64_t tail;
-    /* Entries ever finished and committed: the owner may reuse them. */
+    /* Number of entries ever finished and committed: the owner may reuse these entries. */
     _Alignas(EMU_LINE_BYTES) _Atomic uint64_t free_head;
-    _Alignas(EMU_LINE_BYTES) uint64_t head; /* entries ever finished */
+    _Alignas(EMU_LINE_BYTES) uint64_t head; /* number of entries ever finished */
     uint32_t running;                       /* 1: the entry at head is in emu_device.running */
     uint32_t blocking; /* 1: ordered with the legacy stream, which is number 0 */
-    /* CUDA's priority, 0 lowest and negative higher; set by the stream's creator. */
+    /* CUDA's priority, set by the stream's creator; 0 is the lowest, negative values are higher. */
     int32_t priority;
     uint32_t reserved;
-    /* Batch (emu_device.batch) that has saved head and running. Not undone. */
+    /* Batch (emu_device.batch) that has saved head and running. A roll-back does not restore it. */
     uint64_t saved_batch;
     struct emu_entry ring[EMU_RING_ENTRIES];
 };
 
 struct emu_event {
-    uint64_t records_done; /* highest record number that was reached */
+    uint64_t records_done; /* highest record number reached */
     uint64_t time_ns;      /* time of that record */
 };
 
@@ -121,27 +122,29 @@ struct emu_event {
 enum emu_client_priority { EMU_PRIORITY_NORMAL = 0, EMU_PRIORITY_BELOW_NORMAL = 1 };
 
 struct emu_client {
-    uint32_t live; /* 1: taken; its process holds the claim of the slot (claim.h) */
+    uint32_t live; /* 1: taken; its process has the claim of the slot (claim.h) */
     int32_t pid;
-    /* The terms of sharing, set with `live` by the process that takes the slot, and then fixed. */
-    /* emu_mps.generation when the client joined the server; 0: no MPS client. */
+    /* The process that takes the slot sets the terms of sharing together with `live`; the terms
+     * never change. First: emu_mps.generation when the client joined the server; 0: no MPS
+     * client. */
     uint32_t mps_generation;
     uint32_t share_permille; /* whole SMs by the client's active thread percentage: 1 … 1000 */
-    uint32_t priority;       /* of an MPS client: enum emu_client_priority */
-    /* CUDA error that every later call of the client returns; 0: none. Any process sets it under
-     * the lock, after undo_save(), and it is never cleared; the owner reads it without a lock. */
+    uint32_t priority;       /* priority of an MPS client: enum emu_client_priority */
+    /* CUDA error that every later call of the client returns; 0: none. Any process sets the error
+     * under the lock, after undo_save(), and no process clears it; the owner reads it without a
+     * lock. */
     _Atomic uint32_t sticky_error;
-    /* 0: running; otherwise the client's calls wait (enum cuda_process_state). Any process sets it
-     * under the lock, after undo_save(); the owner reads it without a lock. */
+    /* 0: running; otherwise the client's calls wait (enum cuda_process_state). Any process sets the
+     * state under the lock, after undo_save(); the owner reads it without a lock. */
     _Atomic uint32_t checkpoint_state;
-    /* 1: the client has had managed memory, or memory in common with another process, and cannot be
-     * checkpointed. The owner sets it without a lock, and it is never cleared. */
+    /* 1: the client once had managed memory, or memory shared with another process, and cannot be
+     * checkpointed. The owner sets this flag without a lock; no process clears it. */
     _Atomic uint32_t is_unmovable;
     uint64_t checkpoint_bytes; /* device memory that a checkpoint has saved to the host */
     uint64_t memory_bytes;
     uint64_t memory_limit_bytes; /* limit of an MPS client's memory_bytes; 0: none */
     uint64_t streams_used;       /* bit i: streams[i] exists */
-    uint64_t streams_closing;    /* bit i: destroyed, and free again once empty */
+    uint64_t streams_closing;    /* bit i: streams[i] is destroyed, and free once empty */
     struct emu_event events[EMU_EVENTS_MAX];
     struct emu_stream streams[EMU_STREAMS_MAX];
 };
@@ -149,17 +152,17 @@ struct emu_client {
 enum emu_mps_state {
     EMU_MPS_NONE,  /* no server: clients are not MPS clients */
     EMU_MPS_READY, /* accepts clients */
-    /* A client faulted: all clients have its error, and new ones must wait until they have left. */
+    /* A client faulted: all clients have its error, and new clients wait until these have left. */
     EMU_MPS_FAULTED,
 };
 
 /* The MPS server of a device. Written by the server and by a client that faults, under the lock. */
 struct emu_mps {
     uint32_t state;      /* enum emu_mps_state */
-    uint32_t generation; /* number of servers so far; each new server has a new number, from 1 */
+    uint32_t generation; /* number of the latest server, from 1 */
     int32_t server_pid;  /* 0: none */
-    /* 1: set by the creator (GPUMUX_EMU_MODE=shared): all clients are MPS clients of generation 1,
-     * without any server. */
+    /* 1: all clients are MPS clients of generation 1, without any server; set by the file's creator
+     * (GPUMUX_EMU_MODE=shared). */
     uint32_t is_implied;
 };
 
@@ -183,7 +186,7 @@ struct emu_health {
     struct emu_ecc ecc_ever;
     uint32_t rows_remapped;
     uint32_t rows_pending; /* rows to be remapped at the next reset */
-    uint64_t xid_count;    /* errors ever; the last EMU_XIDS_MAX are xids[number % EMU_XIDS_MAX] */
+    uint64_t xid_count;    /* number of errors ever; error i is at xids[i % EMU_XIDS_MAX] */
     struct emu_xid xids[EMU_XIDS_MAX];
 };
 
@@ -207,25 +210,25 @@ struct emu_device {
     struct undo_log undo;
     uint8_t uuid[EMU_UUID_BYTES];
     struct emu_model model;
-    uint64_t context_bytes; /* device memory that each client takes at first */
+    uint64_t context_bytes; /* device memory of each client's first context */
     struct emu_mps mps;
     struct emu_health health;
 
-    /* Scratch data of the simulation, under the lock; rebuilt each time and not undone. */
-    /* Number of the present batch, whose changes are committed together; never reset. */
+    /* Scratch data of the simulation, under the lock; rebuilt each time, without undo. First the
+     * number of the present batch, whose changes are committed together; never reset. */
     uint64_t batch;
     struct emu_active active[EMU_RUNNING_MAX];
     uint32_t active_count;
 
-    /* The fields from here to `running` are saved as one piece by every batch of the simulation. */
-    /* Usage.time_ns is the time up to which the device has been simulated. */
+    /* Every batch of the simulation saves the fields from here to `running` as one piece.
+     * usage.time_ns is the time up to which the device has been simulated. */
     struct emu_usage usage;
     struct emu_usage marks[2]; /* ends of the last two utilisation windows, the older first */
     struct contention_device contention;
     uint64_t memory_used_bytes;
     uint64_t reaped_mono_ns; /* time of the latest search for dead clients */
     uint32_t running_count;
-    uint32_t clients_high;                             /* slots at or above this are free */
+    uint32_t clients_high;                             /* slots from this number on are free */
     struct contention_kernel running[EMU_RUNNING_MAX]; /* in order of arrival */
 
     struct emu_client clients[EMU_CLIENTS_MAX];

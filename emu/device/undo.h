@@ -1,9 +1,9 @@
 /*
  * Undo log: a change to shared memory is made completely or not at all, even if the process is
- * killed at any instruction. The holder of the lock saves the old bytes before it changes them, and
- * commits afterwards; the next holder after an owner that died rolls back. The log lies in the same
- * shared memory and stores positions relative to `base`, the start of the mapping, which differs
- * between processes.
+ * killed at any instruction. The owner of the lock saves the old bytes before changing the bytes,
+ * and commits afterwards. If an owner dies, the next owner rolls back. The log is in the same
+ * shared memory. It stores positions relative to `base`, the start of the mapping, because
+ * processes map the memory at different addresses.
  */
 #pragma once
 #include <stdatomic.h>
@@ -17,8 +17,8 @@ struct undo_log {
     unsigned char records[UNDO_BYTES_MAX] __attribute__((aligned(16)));
 };
 
-/* Saves `bytes` at `at`. All records between two commits, plus 16 bytes each, must fit into
- * UNDO_BYTES_MAX; more is a bug. */
+/* Saves `bytes` at `at`. All saved bytes between two commits, plus 16 bytes for each record, must
+ * fit into UNDO_BYTES_MAX; more is a bug. */
 void undo_save(struct undo_log *log, const void *base, const void *at, size_t bytes);
 void undo_commit(struct undo_log *log);
 /* Returns the used part of UNDO_BYTES_MAX. */

@@ -3,13 +3,16 @@
  * modules, launches, and the state of the process. driver/ uses base, abi/, device/,
  * mps/mps_join.h, memory/ and graph/.
  *
- * This header is the state of the emulated driver in a process: visible devices, contexts, streams,
- * events and modules. process.lock protects a struct process; process_ready() finds that of this
- * library. Lock order: process.lock, stream.lock, a device's lock.
+ * This header declares the state of the emulated driver in a process: visible devices, contexts,
+ * streams, events and modules. process.lock protects a struct process; process_ready() finds the
+ * library's own struct process. Lock order: process.lock, stream.lock, a device's lock.
  *
- * Handles of the program are pointers to these structures. `magic` identifies a pointer that was
- * never a handle, or no longer is one, where that is possible without reading freed memory; for
- * that reason contexts are kept until the process ends.
+ * Handles of the program are pointers to these structures. `magic` shows that a pointer is no valid
+ * handle, as far as possible without reading freed memory. To make more checks possible, the driver
+ * frees contexts only when the process ends.
+ *
+ * This folder has contexts, streams and launches of the emulated driver. Files of the folder
+ * emu/driver may include base, abi, emu/abi, emu/device, emu/memory, emu/graph.
  */
 #pragma once
 #include <pthread.h>
@@ -49,36 +52,36 @@ struct node_set {
     size_t count, capacity;
 };
 
-/* The memory that graphs of this process hold on a device (graph_memory.c). */
+/* The memory of this process's graphs on a device (graph_memory.c). */
 struct graph_reserve {
     uint64_t opened;         /* visible_device.opened for which the numbers below are valid */
     uint64_t reserved_bytes; /* bytes charged to the device */
     uint64_t used_bytes;     /* part of reserved_bytes that is allocated */
-    /* Part of reserved_bytes behind addresses of some graph, allocated or not. */
+    /* Part of reserved_bytes that is mapped at addresses of graphs, allocated or not. */
     uint64_t mapped_bytes;
     uint64_t reserved_high_bytes, mapped_high_bytes;
-    unsigned mapping_count; /* graph memories that have a part of mapped_bytes */
+    unsigned mapping_count; /* number of struct graph_memory with a part of mapped_bytes */
 };
 
-/* A device as this process sees it; its number is its index after CUDA_VISIBLE_DEVICES. */
+/* A device as this process sees the device, numbered in the order of CUDA_VISIBLE_DEVICES. */
 struct visible_device {
     struct device device;
     _Atomic uint64_t launches; /* launches of all streams; the source of emu_entry.order */
-    /* Contexts on the device; the process holds the slot while this is above 0. */
+    /* Number of contexts on the device; above 0, the process has a slot. */
     unsigned context_count;
     uint64_t opened;           /* number of times that the slot was taken */
     struct client_terms terms; /* terms on which the slot is taken */
-    int lost_error;            /* error that outlives contexts; no context can be made any more */
-    struct context *primary;   /* made at the first retain, then kept */
+    int lost_error;            /* error that outlives contexts and prevents new contexts */
+    struct context *primary;   /* created at the first retain, then kept */
     unsigned primary_references;
     unsigned primary_flags;
-    struct pool *default_pool; /* made at the first query, then kept */
+    struct pool *default_pool; /* created at the first query, then kept */
     struct pool *current_pool; /* set by the program; NULL: the default pool */
     struct graph_reserve graph_reserve;
-    uint64_t event_records[EMU_EVENTS_MAX]; /* by index: highest record number given out */
+    uint64_t event_records[EMU_EVENTS_MAX]; /* by index: highest assigned record number */
 };
 
-/* Work of streams for the host (host_work.c), and the thread that does the work. */
+/* Work of streams on the host (host_work.c), and the thread that does this work. */
 struct host_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -93,7 +96,7 @@ struct process {
     unsigned device_count;
     struct list contexts; /* list of struct context, including destroyed contexts */
     _Atomic uint64_t last_id;
-    _Atomic uint64_t held_devices; /* bit i: the process holds a slot on devices[i] */
+    _Atomic uint64_t held_devices; /* bit i: the process has a slot on devices[i] */
     struct allocations allocations;
     struct host_queue host_queue;
     struct list captures;           /* list of struct capture */
@@ -116,13 +119,13 @@ struct stream {
     pthread_mutex_t lock; /* one producer at a time */
     unsigned flags;
     int priority;
-    /* Taken before `lock`, around gate and the entries of one host work. */
+    /* Protects `gate` and the entries of one host operation; taken before `lock`. */
     pthread_mutex_t host_lock;
     struct event *gate;       /* NULL: the stream never had host work */
     struct capture *capture;  /* NULL: the stream does not capture */
-    struct node_set captured; /* nodes of the capture after which the next operation comes */
+    struct node_set captured; /* captured nodes on which the next operation depends */
     char attributes[STREAM_ATTRIBUTES][STREAM_ATTRIBUTE_BYTES]; /* stored without effect */
-    const struct thread_state *thread; /* thread whose default stream this is, or NULL */
+    const struct thread_state *thread; /* owner of a per-thread default stream, or NULL */
     uint64_t id;
 };
 
@@ -131,10 +134,11 @@ struct context {
     bool destroyed;
     bool is_primary;
     uint64_t id;
-    uint64_t opened; /* times opened: a primary context can be opened again after its end */
+    /* Number of times opened: a primary context can be opened again after its end. */
+    uint64_t opened;
     unsigned ordinal;
     unsigned flags;
-    size_t limits[CONTEXT_LIMITS]; /* 0: initial value */
+    size_t limits[CONTEXT_LIMITS]; /* 0: the initial value */
     int cache_config;
     struct visible_device *visible;
     struct process *process;
@@ -149,11 +153,11 @@ struct event {
     struct context *context;
     struct list link; /* link in context.events */
     unsigned flags;
-    uint64_t records;            /* records of this event; 0: never recorded */
-    uint64_t records_before;     /* records of earlier events with this index */
+    uint64_t records;            /* number of records of this event; 0: never recorded */
+    uint64_t records_before;     /* number of records of earlier events with this index */
     unsigned stream;             /* index of the last record's stream */
     uint64_t stream_position;    /* number of entries in that stream up to the record */
-    _Atomic unsigned references; /* one for the program, and one for each use in a graph */
+    _Atomic unsigned references; /* the program's reference, and one reference per graph node */
     uint64_t capture_id;         /* capture of the last record; 0: none */
     struct node_set captured;    /* nodes of that capture before the record */
     struct event_share *share;   /* shared state of an event between processes (ipc.c), or NULL */
@@ -162,16 +166,16 @@ struct event {
 /* module.c: a kernel, as launch.c needs it. */
 struct function {
     uint32_t magic;
-    bool is_burn;    /* its parameters give its cost (launch.c) */
-    bool is_illegal; /* it accesses an illegal address (launch.h) */
+    bool is_burn;    /* the kernel's parameters state its cost (launch.c) */
+    bool is_illegal; /* the kernel accesses an illegal address (launch.h) */
     struct module *module;
     struct list link;                          /* link in module.functions */
     int dynamic_shared_bytes, shared_carveout; /* stored without effect */
     struct ptx_entry entry;
 };
 
-/* process.c: finds the state of this library, ready for use. CUDA_ERROR_NOT_INITIALIZED before
- * cuInit, and in a child that was forked after cuInit. */
+/* process.c: finds the state of this library, ready for use. Returns CUDA_ERROR_NOT_INITIALIZED
+ * before cuInit, and in a child that was forked after cuInit. */
 int process_ready(struct process **ret_process);
 
 enum { CONTEXT_STACK_MAX = 32 };
@@ -184,7 +188,7 @@ struct context_stack {
 struct thread_state {
     struct context_stack stack;
     int capture_mode; /* mode of cuThreadExchangeStreamCaptureMode */
-    /* In a call in which stream 0 is the per-thread default stream (per_thread.c). */
+    /* The present call treats stream 0 as the per-thread default stream (per_thread.c). */
     bool has_own_default;
     bool is_watched;             /* process_watch_thread() was called */
     struct context *own_context; /* context of the thread's latest own stream */
@@ -192,15 +196,16 @@ struct thread_state {
     struct stream *own_stream;   /* the thread's latest own stream */
 };
 struct thread_state *process_thread(void);
-/* Ensures that stream_discard_thread() is called when the calling thread ends. */
+/* Ensures a call of stream_discard_thread() when the calling thread ends. */
 void process_watch_thread(void);
 /* Returns the thread's stack of current contexts. */
 struct context_stack *process_context_stack(void);
 /* Returns a number that this process has not used before, from 1. */
 uint64_t process_next_id(struct process *process);
 
-/* context.c: finds the thread's current context, alive. Errors: CUDA_ERROR_INVALID_CONTEXT,
- * CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_INITIALIZED, or its error (context_error). */
+/* context.c: finds the thread's current context and checks that the context is alive. Errors:
+ * CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_INITIALIZED, or the
+ * context's own error (context_error()). */
 int context_current(struct context **ret_context);
 /* Checks that a context given by the program is alive; NULL becomes the current context. */
 int context_resolve(struct context **context);
@@ -211,23 +216,23 @@ struct emu_client *context_client(const struct context *context);
 int context_error(const struct context *context);
 
 /* stream.c: turns a handle of the program into a stream of a living context. 0 and
- * CUDA_STREAM_LEGACY are the current context's, CUDA_STREAM_PER_THREAD is the thread's own. For
- * calls that cannot be captured: a capturing stream gives CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and
- * an invalid capture. */
+ * CUDA_STREAM_LEGACY are the current context's legacy stream, CUDA_STREAM_PER_THREAD is the
+ * thread's own stream. For calls that cannot be captured: for a capturing stream, invalidates the
+ * capture and returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
 int stream_resolve(struct stream *handle, struct stream **ret_stream);
 /* Like stream_resolve(), for calls that handle a capturing stream. */
 int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream);
 void stream_init(struct stream *stream, struct context *context, unsigned index, unsigned flags,
                  int priority);
-/* Queues a copy of *entry, filling in its time and order; waits while the queue is full. Otherwise
- * makes no system call and takes no lock shared with other processes. ret_position may be NULL: the
- * number of entries up to and including this one, for stream_wait(). */
+/* Queues a copy of *entry with its time and order; waits while the queue is full. Otherwise makes
+ * no system call and takes no lock shared with other processes. Sets *ret_position to the number of
+ * entries up to and including the new entry, for stream_wait(); ret_position may be NULL. */
 int stream_push(struct stream *stream, const struct emu_entry *entry, uint64_t *ret_position);
 /* Waits until the first `position` entries ever queued in the context's stream number `index` have
- * finished. Positions continue when the number goes to another stream meanwhile. */
+ * finished. If another stream gets the number meanwhile, positions continue. */
 int stream_wait(struct context *context, unsigned index, uint64_t position);
 uint64_t stream_tail(const struct stream *stream);
-/* Frees the streams of a context that ends, without changing the slot. */
+/* Frees the streams of a context that ends; the slot keeps its state. */
 void stream_discard_all(struct context *context);
 /* Ends the per-thread default streams of a thread. */
 void stream_discard_thread(const struct thread_state *thread);
@@ -236,7 +241,7 @@ void stream_discard_thread(const struct thread_state *thread);
 void event_discard_all(struct context *context);
 void event_discard(struct event *event); /* call under process.lock */
 int event_make(struct context *context, unsigned flags, struct event **ret_event);
-/* Returns the number of a record that the process itself will make. */
+/* Returns the number for a record that the process itself will write. */
 uint64_t event_reserve_record(struct event *event);
 void module_discard_all(struct context *context);
 

@@ -1,6 +1,6 @@
 /*
- * Events between processes. Such an event is a page that the processes share, with the number of
- * requested and of completed records. Streams write and wait for these numbers as for any word of
+ * Events between processes. The processes share a page with the number of requested and of
+ * completed records of the event. Streams write these numbers and wait for them as for any word of
  * memory (host_work.c). Internal to libcuda.so.1.
  */
 #pragma once
@@ -13,5 +13,5 @@ void event_share_free(struct event_share *share);
 bool event_share_is_reached(const struct event_share *share);
 int event_share_record(struct event *event, struct stream *stream);
 int event_share_wait_in(struct stream *stream, struct event *event);
-/* Makes the calling thread wait. */
+/* Makes the calling thread wait for the event's last requested record. */
 int event_share_wait(struct event *event);

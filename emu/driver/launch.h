@@ -1,17 +1,18 @@
 /*
  * The cost of a launch.
  *
- * The kernel of workloads/ states its cost: an entry point `gpumux_burn` whose first parameters are
+ * The kernel of workloads/ states its cost. An entry point `gpumux_burn` with the first parameters
  * (.u32 sm_permille, .u32 dram_permille, .u64 duration_ns) takes that part of the SMs and of the
- * memory bandwidth when it runs alone, and each of its blocks takes that time. One block runs on an
- * SM at a time: a grid of several times as many blocks takes several times as long.
+ * memory bandwidth when the kernel runs alone, and each of its blocks takes duration_ns. One block
+ * runs on an SM at a time: several times as many blocks take several times as long.
  *
- * Of any other kernel only the grid is known. A block is assumed to take 10 µs on an SM that holds
- * eight blocks, at a tenth of the memory bandwidth. The kernel then takes blocks ÷ SMs of the SMs,
- * at most all, and 10 µs for each started wave.
+ * The emulator estimates the cost of any other kernel from its grid. The estimate assumes that a
+ * block takes 10 µs on an SM with room for eight blocks, at a tenth of the memory bandwidth. The
+ * kernel then uses the fraction blocks ÷ SMs of the SMs, at most all, and takes 10 µs for each
+ * started wave.
  *
  * The kernel `gpumux_illegal_address` takes no time and ends its client as an illegal address does.
- * The PTX with this name should access an illegal address, for real devices.
+ * On real devices, the PTX code of this kernel should access an illegal address.
  */
 #pragma once
 #include <stdbool.h>

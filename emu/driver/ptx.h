@@ -26,7 +26,7 @@ struct ptx_entry {
 };
 
 /* Calls `found` for every entry point of the text, in order, until `found` returns a value other
- * than 0. Returns 0, the value of `found`, -ERR_SYNTAX (not PTX) or -ERR_TOO_LARGE (a bound
+ * than 0. Returns 0, the value of `found`, -ERR_SYNTAX (not PTX) or -ERR_TOO_LARGE (beyond a limit
  * above). */
 int ptx_parse(const char *text, size_t length,
               int (*found)(void *argument, const struct ptx_entry *entry), void *argument);

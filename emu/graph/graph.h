@@ -1,10 +1,13 @@
 /*
- * graph/ has the work of streams as values: operations, graphs of operations, and captures that
- * record them. graph/ uses abi/, device/, driver/ and memory/.
+ * graph/ represents the work of streams as values: operations, graphs of operations, and captures
+ * that record operations. graph/ uses abi/, device/, driver/ and memory/.
  *
- * This header is graphs: operations and their order. Internal to libcuda.so.1. One thread at a time
- * changes a graph, as the driver's documentation asks of the program; a capture changes its graph
- * under process.lock.
+ * This header declares graphs: operations and their order. Internal to libcuda.so.1. The driver's
+ * documentation requires that a program changes a graph in one thread at a time; a capture changes
+ * its graph under process.lock.
+ *
+ * This folder has operations, graphs and captures of the emulated driver. Files of the folder
+ * emu/graph may include emu/driver.
  */
 #pragma once
 #include "emu/graph/operation.h"
@@ -18,7 +21,7 @@ struct graph_node {
     struct operation operation;
     struct node_set dependencies;
     size_t place;              /* scratch index, while a function visits the whole graph */
-    struct graph_node *origin; /* in a clone: the node that this one was cloned from */
+    struct graph_node *origin; /* in a clone: the original node */
 };
 
 struct graph {
@@ -40,15 +43,15 @@ int graph_make(struct process *process, struct graph **ret_graph);
 void graph_free(struct graph *graph);
 int graph_resolve(const struct graph *graph);
 int node_resolve(const struct graph_node *node);
-/* Copies the operation into a new node after those of `dependencies`. */
+/* Copies the operation into a new node, which runs after the nodes in `dependencies`. */
 int graph_add(struct graph *graph, const struct operation *operation,
               struct graph_node *const *dependencies, size_t count, struct graph_node **ret_node);
 /* Returns whether any node allocates or frees memory. */
 bool graph_holds_memory(const struct graph *graph);
-/* Clones a graph. CUDA_ERROR_NOT_SUPPORTED if a node allocates or frees memory. */
+/* Clones a graph. Returns CUDA_ERROR_NOT_SUPPORTED if a node allocates or frees memory. */
 int graph_clone(const struct graph *graph, struct graph **ret_clone);
-/* Sorts the nodes so that each comes after its dependencies, in an array that the caller frees.
- * CUDA_ERROR_INVALID_VALUE if the graph has a cycle. */
+/* Sorts the nodes so that each node comes after its dependencies, in an array that the caller
+ * frees. Returns CUDA_ERROR_INVALID_VALUE if the graph has a cycle. */
 int graph_sort(const struct graph *graph, struct graph_node ***ret_nodes);
 
 /* Functions of user_object.c. */

@@ -1,7 +1,7 @@
 /*
  * An operation of a stream, as a value. A stream queues an operation at once; a capturing stream
- * adds the operation to a graph as a node, and each launch of the graph queues it. Internal to
- * libcuda.so.1.
+ * adds the operation to a graph as a node, and each launch of the graph queues the operation.
+ * Internal to libcuda.so.1.
  */
 #pragma once
 #include "emu/driver/driver.h"
@@ -22,8 +22,8 @@ struct operation {
         struct cuda_copy_3d copy;
         struct cuda_fill_node fill;
         struct cuda_host_node host;
-        struct event *event;         /* a reference */
-        struct graph_memory *memory; /* a reference, for CUDA_NODE_ALLOCATE and CUDA_NODE_FREE */
+        struct event *event;         /* a counted reference */
+        struct graph_memory *memory; /* a counted reference; CUDA_NODE_ALLOCATE, CUDA_NODE_FREE */
         struct graph *graph;         /* owned */
         struct {
             struct cuda_word_operation *list; /* owned */
@@ -38,7 +38,8 @@ int operation_submit(struct stream *handle, const struct operation *operation);
 int operation_submit_to(struct stream *stream, const struct operation *operation);
 /* Queues the operation. The stream must not capture. */
 int operation_run(struct stream *stream, const struct operation *operation);
-/* Makes a copy that owns its memory and references: CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
+/* Makes a copy with its own memory and references. Returns CUDA_SUCCESS or
+ * CUDA_ERROR_OUT_OF_MEMORY. */
 int operation_copy(const struct operation *from, struct operation *ret_operation);
 /* Releases the memory and references of a copy. Call without a lock. */
 void operation_done(struct operation *operation);
@@ -47,7 +48,7 @@ void operation_done(struct operation *operation);
  * `parameters` and `extra` of as_given may be the program's own. */
 int launch_prepare(const struct visible_device *visible, struct kernel_call *call);
 
-/* copy.c, fill.c: check and run copies and fills. */
+/* copy.c, fill.c: checks and runs copies and fills. */
 int copy_check(const struct cuda_copy_3d *copy);
 int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait);
 int fill_check(const struct cuda_fill_node *fill);
@@ -57,7 +58,7 @@ int fill_run(struct stream *stream, const struct cuda_fill_node *fill);
 int host_work_call(struct stream *stream, const struct cuda_host_node *host);
 int host_work_word(struct stream *stream, const struct cuda_word_operation *word);
 int host_work_check_word(const struct cuda_word_operation *word);
-/* Makes the stream wait until an event of another device has had that record. */
+/* Makes the stream wait until an event of another device has reached that record. */
 int host_work_wait_event(struct stream *stream, struct event *event, uint64_t record);
 /* Makes the stream write the event's word, or wait until the word is `value` or more. */
 int host_work_flag(struct stream *stream, struct event *event, _Atomic uint64_t *word,
@@ -70,18 +71,18 @@ int event_wait_run(struct stream *stream, struct event *event);
 struct event *event_retain(struct event *event);
 void event_release(struct event *event);
 
-/* graph_memory.c: memory that a graph allocates. Its address is fixed from the start; the address
- * has device memory from a launch of the node that allocates it to a launch of a node that frees
- * it. */
+/* graph_memory.c: memory that a graph allocates. The address is fixed from the start. Device memory
+ * is behind the address from a launch of the allocating node until a launch of a freeing node. */
 int graph_memory_make(struct context *context, size_t bytes, struct graph_memory **ret_memory);
 struct graph_memory *graph_memory_retain(struct graph_memory *memory);
 void graph_memory_release(struct graph_memory *memory);
 uint64_t graph_memory_address(const struct graph_memory *memory);
-int graph_memory_ordinal(const struct graph_memory *memory); /* of its device */
+int graph_memory_ordinal(const struct graph_memory *memory); /* number of its device */
 size_t graph_memory_bytes(const struct graph_memory *memory);
 /* Returns the memory that starts at the address, or NULL. */
 struct graph_memory *graph_memory_find(struct process *process, uint64_t address);
-/* Allocate and free. CUDA_ERROR_INVALID_VALUE if the memory is already, or is not, allocated. */
+/* Allocate and free the memory. Return CUDA_ERROR_INVALID_VALUE if the memory is already allocated,
+ * or is not allocated. */
 int graph_memory_allocate(struct graph_memory *memory);
 int graph_memory_free(struct graph_memory *memory);
 bool graph_memory_is_allocated(const struct graph_memory *memory);

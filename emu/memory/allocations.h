@@ -1,11 +1,11 @@
 /*
- * The device memory of this process: address ranges that are allocations, and the host memory
- * behind those that have contents. A device address is reserved in the process but inaccessible, so
- * a program that dereferences a device pointer on the host crashes here too. An allocation has
- * contents from its first copy or fill on, in host memory that is used only as far as it is
- * written. All contents together may span ALLOCATIONS_BACKED_BYTES_MAX.
+ * The device memory of this process: allocations with their address ranges, and the host memory
+ * that stores their contents. A device address is reserved in the process but inaccessible, so a
+ * program that dereferences a device pointer on the host crashes here too. An allocation has
+ * contents from its first copy or fill on; only the written pages take host memory. All contents
+ * together may span ALLOCATIONS_BACKED_BYTES_MAX.
  *
- * Not safe for threads: the caller holds process.lock.
+ * Call every function under process.lock.
  */
 #pragma once
 #include <stddef.h>
@@ -28,15 +28,15 @@ enum allocation_kind {
 struct allocation {
     enum allocation_kind kind;
     uint64_t address;
-    uint64_t bytes;         /* size that was asked for */
+    uint64_t bytes;         /* requested size */
     uint64_t span_bytes;    /* size of the address range */
-    uint64_t charged_bytes; /* size that is charged to the device */
+    uint64_t charged_bytes; /* size charged to the device */
     struct context *context;
     struct pool *pool; /* pool of the allocation, or NULL */
     /* Graph memory of the allocation, or NULL (graph_memory.c). */
     struct graph_memory *graph_memory;
     int share_fd; /* above 0: the file that `backing` maps (ipc.c) */
-    /* Opens of another process's memory; 0: memory of this process (ipc.c). */
+    /* Number of opens of another process's memory; 0: memory of this process (ipc.c). */
     unsigned import_count;
     uint64_t import_inode;  /* inode of share_fd, for memory of another process */
     unsigned char *backing; /* NULL: never written */
@@ -59,13 +59,14 @@ int allocations_share(struct allocations *a, struct allocation *allocation);
 /* Returns the allocation that contains the whole range, or NULL. Valid until the next add or
  * remove. */
 struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes);
-/* Returns the allocation by which the context already has that memory of another process, or NULL.
- * Valid until the next add or remove. */
+/* Returns the context's existing import of the memory with this inode, or NULL. Valid until the
+ * next add or remove. */
 struct allocation *allocations_find_import(struct allocations *a, uint64_t inode,
                                            const struct context *context);
 /* Removes an allocation with its addresses and contents. */
 void allocations_remove(struct allocations *a, struct allocation *allocation);
-/* Returns the host memory behind device address `address`, making it if necessary. Returns NULL if
- * that would exceed ALLOCATIONS_BACKED_BYTES_MAX, or the host is out of memory. */
+/* Returns the host memory behind device address `address`, and creates that memory if necessary.
+ * Returns NULL if the contents would exceed ALLOCATIONS_BACKED_BYTES_MAX, or the host is out of
+ * memory. */
 unsigned char *allocations_contents(struct allocations *a, struct allocation *allocation,
                                     uint64_t address);

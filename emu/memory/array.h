@@ -1,9 +1,9 @@
-/* Arrays: device memory that only copies can access, by rows and slices. Internal to
+/* Arrays: device memory in rows and slices, which only copies can access. Internal to
  * libcuda.so.1. */
 #pragma once
 #include "emu/driver/driver.h"
 
-/* A part of an array. */
+/* A part of an array: its origin, and its size. */
 struct array_box {
     size_t x_bytes, y, z;
     size_t width_bytes, height, depth;

@@ -1,12 +1,15 @@
 /*
- * mps/ has the programs of MPS, and the code by which a process that starts to use CUDA joins a
- * server. mps/ uses base, contention, abi/ and device/.
+ * mps/ contains the programs of MPS, and the code by which a process that starts to use CUDA joins
+ * a server. mps/ uses base, contention, abi/ and device/.
  *
- * This header is the MPS control daemon of a pipe directory: its server, the clients that wait for
- * a server, and its settings. There is one server at a time. With -multiuser-server the server is
- * for all users, otherwise for one user: the clients of another user wait until the last of its
- * clients has left. The daemon asks its server and waits for the answer, so a server that hangs
- * also hangs its daemon.
+ * This header declares the MPS control daemon of a pipe directory: its server, the clients that
+ * wait for a server, and its settings. A daemon has one server at a time. With -multiuser-server
+ * the server accepts all users, otherwise one user: clients of another user wait until the server's
+ * last client has left. The daemon sends requests to its server and waits for the reply, so a hung
+ * server also hangs its daemon.
+ *
+ * This folder has the programs of MPS. Files of the folder emu/mps may include base, emu/abi,
+ * emu/device.
  */
 #pragma once
 #include <stdbool.h>
@@ -53,19 +56,20 @@ struct mps_daemon {
     struct mps_server server;
     bool is_quitting;
     int64_t quit_at_ms;   /* CLOCK_MONOTONIC; -1: when the last client has left */
-    int64_t accept_at_ms; /* time until which new connections stay queued */
+    int64_t accept_at_ms; /* new connections stay queued until this time */
     uint64_t arrivals;
     unsigned connection_count;
     struct mps_connection connections[MPS_CONNECTIONS_MAX];
 };
 
-/* Locks the pipe directory and listens there. -ERR_BUSY: another daemon runs in the directory. */
+/* Locks the pipe directory and listens there. Returns -ERR_BUSY if the directory has another
+ * daemon. */
 int mps_daemon_open(struct error *e, struct mps_daemon *daemon, bool is_multiuser);
 /* Serves until the daemon receives `quit`. */
 void mps_daemon_run(struct mps_daemon *daemon);
 void mps_daemon_close(struct mps_daemon *daemon);
 
-/* For mps_commands.c: starts a server for the user. Returns false if that fails. */
+/* For mps_commands.c: starts a server for the user. Returns false on failure. */
 bool mps_daemon_start_server(struct mps_daemon *daemon, uid_t uid);
 /* Sends the server a request and waits for the reply. Returns false if the server has ended; the
  * daemon then has no server. */
@@ -73,5 +77,6 @@ bool mps_daemon_ask(struct mps_daemon *daemon, const char *request, struct str *
 /* Ends the server at once, with all its clients. */
 void mps_daemon_end_server(struct mps_daemon *daemon);
 
-/* mps_commands.c: runs one command and appends its output. Returns false if the daemon must end. */
+/* mps_commands.c: runs one command and appends its output to *reply. Returns false if the daemon
+ * must end. */
 bool mps_command(struct mps_daemon *daemon, const char *line, struct str *reply);

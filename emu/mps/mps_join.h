@@ -1,4 +1,4 @@
-/* By this call a process that starts to use CUDA asks whether it becomes an MPS client. */
+/* Joins MPS: a process that starts to use CUDA asks the daemon for the terms of an MPS client. */
 #pragma once
 #include <stdbool.h>
 
@@ -6,10 +6,10 @@
 #include "emu/mps/mps_protocol.h"
 
 /* Asks the daemon of the pipe directory, and waits for its answer without a time limit. Without a
- * daemon, welcome->server_pid is 0 and all devices are served. Returns a CUDA result:
+ * daemon, sets ret_welcome->server_pid to 0 and serves all devices. Returns a CUDA result:
  * CUDA_ERROR_MPS_CONNECTION_FAILED, or the daemon's result. */
 int mps_join(const struct mapping *mapping, struct mps_welcome *ret_welcome);
-/* Returns the terms for a device: those of the daemon, lowered by the environment's where these are
- * lower. ordinal: the device's number in this process. */
+/* Returns the terms for a device: for each term, the lower value of the daemon's and the
+ * environment's. ordinal: the device's number in this process. */
 struct client_terms mps_terms(const struct mps_welcome *welcome, const struct device *device,
                               unsigned ordinal);

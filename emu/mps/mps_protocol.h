@@ -2,12 +2,12 @@
  * The protocol between programs and the MPS control daemon, over the socket MPS_SOCKET_NAME in its
  * pipe directory. A program that connects first sends one line:
  *
- *   client     A process starts to use CUDA. The answer is one struct mps_welcome, as soon as the
- *              server is there.
- *   control    Commands follow, one a line. The answer to each is text that ends with a NUL.
+ *   client     A process starts to use CUDA. The reply is one struct mps_welcome, as soon as the
+ *              server is ready.
+ *   control    Commands follow, one a line. The reply to each command is text that ends with a NUL.
  *
- * The daemon of a real driver has the same socket but another protocol: the file MPS_MARKER_NAME
- * beside the socket marks the emulated daemon.
+ * The daemon of a real driver uses the same socket but another protocol. The file MPS_MARKER_NAME
+ * beside the socket therefore marks the emulated daemon.
  */
 #pragma once
 #include <stdint.h>
@@ -24,7 +24,7 @@
 enum {
     MPS_WELCOME_VERSION = 1,
     MPS_LINE_BYTES_MAX = 512,
-    MPS_PERCENTAGE_ONE = 1000, /* percentages are counted in thousandths */
+    MPS_PERCENTAGE_ONE = 1000, /* percentages are in thousandths of a percent */
     MPS_PERCENTAGE_FULL = 100 * MPS_PERCENTAGE_ONE,
 };
 
@@ -39,11 +39,13 @@ struct mps_welcome {
     uint64_t limits_bytes[EMU_DEVICES_MAX];
 };
 
-/* Parses a percentage into thousandths, 0 < p ≤ 100. Returns false where the real daemon would. */
+/* Parses a percentage, 0 < p ≤ 100, into thousandths. Returns false for text that the real daemon
+ * refuses. */
 bool mps_parse_percentage(const char *text, uint32_t *ret_percentage);
-/* Parses a number with M or G. Returns false for other text. */
+/* Parses a number of bytes with the unit M or G. Returns false for other text. */
 bool mps_parse_bytes(const char *text, uint64_t *ret_bytes);
-/* Return the pipe directory that the environment names, and the path of a file in it. False: the
- * path is too long for a socket. */
+/* Returns the pipe directory that the environment names. */
 const char *mps_pipe_directory(void);
+/* Sets `path` to the file `name` in the pipe directory. Returns false if the path is too long for a
+ * socket. */
 bool mps_pipe_path(const char *name, char *path, size_t size);

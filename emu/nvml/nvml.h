@@ -2,8 +2,11 @@
  * nvml/ is libnvidia-ml.so.1: an observer's view of the devices. nvml/ uses base, contention, abi
  * and device/.
  *
- * This header is shared by the files of the emulated NVML. A device handle is a struct device in
- * the library's own table; an observer holds no client slot.
+ * The files of the emulated NVML share this header. A device handle is a struct device in the
+ * library's own table; an observer takes no client slot.
+ *
+ * This folder has the emulated NVML. Files of the folder emu/nvml may include base, abi,
+ * emu/device.
  */
 #pragma once
 /* The types behind NVML's handles. */
@@ -25,13 +28,13 @@
 
 /* Returns NVML_SUCCESS or NVML_ERROR_UNINITIALIZED. */
 int nvml_ready(void);
-/* Checks a handle: NVML_SUCCESS, NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT (no handle
- * of this library), NVML_ERROR_GPU_IS_LOST. */
+/* Checks a handle. Returns NVML_SUCCESS, NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT (no
+ * handle of this library) or NVML_ERROR_GPU_IS_LOST. */
 int nvml_check(const struct device *device);
 /* Returns the library's device file. nvml_ready() must have succeeded. */
 const struct mapping *nvml_mapping(void);
 
-/* Averages over the last utilisation windows, in permille. */
+/* Average use of the device over the last utilisation windows, in permille. */
 struct nvml_recent {
     unsigned busy, sm, dram;
 };

@@ -36,6 +36,9 @@
  * only while the slot is idle, so a reader needs only the slots whose bit is set.
  *
  * Sizes are in bytes. No field is a time of day; `_ms` deadlines are times of CLOCK_BOOTTIME.
+ *
+ * This folder has the agreements between gpumux and programs outside of it. Files of the folder abi
+ * may include nothing.
  */
 #pragma once
 #include <stdatomic.h>

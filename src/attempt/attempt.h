@@ -22,6 +22,9 @@
  * Crashes. `kept` contains all state that a later agent needs. ATTEMPT_ACT_SAVE precedes the
  * actions that depend on it, and every report of something new. An agent that finds the attempt
  * restores `kept` and steps ATTEMPT_ADOPT.
+ *
+ * This folder has the state machine of one attempt. Files of the folder attempt may include base,
+ * model.
  */
 #pragma once
 #include <stdbool.h>

@@ -2,6 +2,9 @@
  * Errors. A function that can fail returns 0 or -ERR_x. A function that also explains its failure
  * takes an optional `struct error *` as its first parameter and fills it. On failure, outputs
  * (`ret_x`) are unchanged. The codes come from api/errors.def, the only list of errors.
+ *
+ * This folder has errors, strings, containers, clocks, logs and durable files. Files of the folder
+ * base may include nothing.
  */
 #pragma once
 #include <errno.h>

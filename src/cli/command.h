@@ -3,6 +3,9 @@
  * and completion use this table; no other place describes an option.
  *
  * A new command is one entry in commands.c, and a function in a file in the folder of its topic.
+ *
+ * This folder has the executable, with a folder for each topic. Files of the folder cli may include
+ * base, model, wire, tls.
  */
 #pragma once
 #include <stdbool.h>

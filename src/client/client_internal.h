@@ -1,6 +1,10 @@
-/* The library opens one connection to the supervisor for each command, and closes the connection
+/*
+ * The library opens one connection to the supervisor for each command, and closes the connection
  * afterwards. All names begin with gpumux_, because libgpumux.a links the names into other people's
- * programs. */
+ * programs.
+ *
+ * This folder has libgpumux. Files of the folder client may include abi.
+ */
 #pragma once
 #include <stdint.h>
 

@@ -34,6 +34,9 @@
  *     started when the lease expires or the agent dies are over (never_ran), even if the lease is
  *     renewed;
  *   - send a new hello when a REPORT or BEAT is answered with -ERR_CONFLICT: the session is over.
+ *
+ * This folder has the state machine of workloads and nodes. Files of the folder cluster may include
+ * base, model, policy.
  */
 #pragma once
 #include <stdbool.h>

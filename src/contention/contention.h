@@ -30,6 +30,9 @@
  * start.
  *
  * DRAM bandwidth is divided in proportion to demand when the total demand exceeds 1000 permille.
+ *
+ * This folder has the model of kernels that share a GPU. Files of the folder contention may include
+ * base, model.
  */
 #pragma once
 #include <stddef.h>

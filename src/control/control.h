@@ -2,6 +2,9 @@
  * Control: connects the cluster's state machine with its store, its policy, its nodes and the API.
  * One loop thread steps the cluster; one store thread commits. Requests that arrive during a commit
  * share the next commit.
+ *
+ * This folder has the daemon of the cluster, and the routes of the API. Files of the folder control
+ * may include base, model, wire, tls, cluster, policy, learn, endpoint, store.
  */
 #pragma once
 #include <stdint.h>

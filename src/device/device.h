@@ -29,6 +29,9 @@
  *
  * Files: step.c is the entry point and lists the tenants; limits.c implements the states; repair.c
  * handles faults and MPS; ending.c ends a tenant that must leave.
+ *
+ * This folder has the state machine of one GPU. Files of the folder device may include base, model,
+ * learn.
  */
 #pragma once
 #include <stdbool.h>

@@ -9,6 +9,8 @@
  * A handler either responds at once (http_answer*), or keeps the request and responds later on the
  * loop's thread. Every struct http_request stays valid until its response, even if the client
  * leaves meanwhile; http_answer*() then only frees the request.
+ *
+ * This folder has the HTTP server. Files of the folder endpoint may include base, model, wire, tls.
  */
 #pragma once
 #include <stdbool.h>

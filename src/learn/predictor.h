@@ -19,6 +19,9 @@
  *
  * The forest is trained on the residuals of a smooth function (learn/smooth.h). A trained model
  * never changes. The same measurements and seed train the same model.
+ *
+ * This folder has everything that learns from measurements, as pure code. Files of the folder learn
+ * may include base, model.
  */
 #pragma once
 #include <stdbool.h>

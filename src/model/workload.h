@@ -3,6 +3,9 @@
  *
  * Plain data and validation. Pointers inside a spec belong to the arena in which the spec was
  * built. A spec never changes after validation. Parsers and writers live in wire/.
+ *
+ * This folder has workload, attempt, device and node as plain data. Files of the folder model may
+ * include base.
  */
 #pragma once
 #include <stdbool.h>

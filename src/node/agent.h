@@ -18,6 +18,9 @@
  * An attempt with a free lock and without an exit record has failed: its supervisor was killed. An
  * attempt with a free lock and without `record.json` never ran. A stop for an unknown attempt
  * leaves a directory with an exit record, so that a late grant cannot start the attempt.
+ *
+ * This folder has the agent, with a folder for each topic. Files of the folder node may include
+ * base, model, wire, tls, device, attempt, abi.
  */
 #pragma once
 #include <stdbool.h>

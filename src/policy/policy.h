@@ -3,6 +3,9 @@
  * does no I/O, reads no clock and keeps no state.
  *
  * To add a policy, write a file with one `const struct policy` and add one line to registry.c.
+ *
+ * This folder has the policies, and the parts that policies share. Files of the folder policy may
+ * include base, model, learn.
  */
 #pragma once
 #include <stddef.h>

@@ -6,6 +6,9 @@
  * A report is pure: results in, text out; the same results give the same bytes. Everything is
  * bounded, and a figure that omits something says so. A section without data explains how to obtain
  * the data.
+ *
+ * This folder has the page of a campaign. Files of the folder report may include base, model,
+ * policy, sim.
  */
 #pragma once
 #include "base/str.h"

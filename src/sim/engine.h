@@ -14,6 +14,9 @@
  * Under other policies, tasks and services share without protection.
  *
  * All randomness derives from the seed: the same configuration gives the same result.
+ *
+ * This folder has the simulator. Files of the folder sim may include base, model, wire, cluster,
+ * policy, device, learn, contention.
  */
 #pragma once
 #include <stdatomic.h>

@@ -7,6 +7,8 @@
  * (shared by the elements of an array, immutable, with a summary for lists) and the status
  * (replaced at every change). Every event gets the next revision; a watcher resumes at the last
  * revision that it received.
+ *
+ * This folder has the durable state. Files of the folder store may include base, model, wire.
  */
 #pragma once
 #include <stdbool.h>

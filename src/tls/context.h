@@ -5,6 +5,9 @@
  * read.
  *
  * A context may be freed before the connections that use it, once their handshakes have ended.
+ *
+ * This folder has certificates, TLS connections and tokens; the only user of OpenSSL. Files of the
+ * folder tls may include base.
  */
 #pragma once
 #include <stdbool.h>

@@ -33,6 +33,9 @@
  *
  * A document is one workload, or {version, workloads: […]}, or (YAML) several documents. An unknown
  * key is refused, with the nearest known key as a hint.
+ *
+ * This folder has the parsers and writers of all texts. Files of the folder wire may include base,
+ * model, abi.
  */
 #pragma once
 #include "base/arena.h"

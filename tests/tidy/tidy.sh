@@ -74,6 +74,44 @@ crowded_folders() {
         }' "$work/files"
 }
 
+# Folders of sources without a main header: one header of each folder repeats the folder's line in
+# edges.txt ("Files of the folder base may include nothing.").
+main_headers() {
+    grep -E '\.h$' "$work/files" | xargs -r -d '\n' awk -v edges_file="$edges" '
+        FNR == 1 { in_comment = /^\/\*/; text = "" }
+        in_comment {
+            line = $0
+            sub(/^ ?\/?\*+ ?/, "", line)
+            text = text " " line
+            if (match(text, /[Ff]iles of the folder [a-z\/_]+ may include [^.]*\./))
+                said[substr(text, RSTART + 20, RLENGTH - 21)] = FILENAME
+            in_comment = !/\*\/$/
+        }
+        END {
+            while ((getline line < edges_file) > 0) {
+                row++
+                sub(/#.*/, "", line)
+                count = split(line, word, /:? +|:$/)
+                sub(/:$/, "", word[1])
+                folder = word[1]
+                top = folder ~ /^(emu|workloads)/ ? "" : "src/"
+                path = top folder
+                if (folder == "" || folder ~ /\.[ch]$/ \
+                    || system("ls " path "/*.c " path "/*.h > /dev/null 2>&1"))
+                    continue
+                wanted = folder " may include"
+                for (i = 2; i <= count; i++)
+                    if (word[i] != "")
+                        wanted = wanted (wanted ~ /include$/ ? " " : ", ") word[i]
+                if (wanted ~ /include$/)
+                    wanted = wanted " nothing"
+                if (!(wanted in said) || index(said[wanted], top folder "/") != 1)
+                    print edges_file ":" row ": no header of the folder says: Files of the " \
+                        "folder " wanted "."
+            }
+        }'
+}
+
 # Machine paths and marks of unfinished work, in all text files of the tree.
 leftovers() {
     xargs -r -d '\n' grep -nHIE '(^|[^A-Za-z0-9_.})*$~-])/(work|farm|root|home)/' < "$work/files" \
@@ -184,8 +222,10 @@ writable_data() {
 
 list_files > "$work/files"
 grep -E '\.[ch]$' "$work/files" > "$work/c_files" || true
-{ sources; prose; long_files; crowded_folders; leftovers; layout; unnamed_files; writable_data; } \
-    > "$work/breaches"
+{
+    sources; prose; long_files; crowded_folders; main_headers; leftovers; layout; unnamed_files
+    writable_data
+} > "$work/breaches"
 cat "$work/breaches"
 if [ -s "$work/breaches" ]; then
     echo "tidy: $(wc -l < "$work/breaches") breaches in $(wc -l < "$work/files") files"

@@ -17,14 +17,16 @@ clean_tree() {
     printf 'base:\nmodel: base\ncli: base\ncli/up.c: model\n' > tests/tidy/edges.txt
     printf '# FILE SYMBOL REASON\n' > tests/tidy/writable.txt
     echo . > tests/tidy/prose.txt
-    printf '#pragma once\nint a_get(void);\n' > src/base/a.h
+    printf '/* Files of the folder base may include nothing. */\n#pragma once\n%s\n' \
+        'int a_get(void);' > src/base/a.h
     printf '#pragma once\n' > src/base/a_internal.h
     printf '#include "base/a.h"\n#include "base/a_internal.h"\n\n%s\n{\n    return 1;\n}\n' \
         'int a_get(void)' > src/base/a.c
     printf '#include "base/a.h"\n\nint main(void)\n{\n    return a_get() - 1;\n}\n' \
         > src/base/a_test.c
     printf 'base(SOURCES a.c)\ntest(a_test.c)\n' > src/base/CMakeLists.txt
-    printf '#pragma once\n#include "base/a.h"\n' > src/model/m.h
+    printf '/* Files of the folder model may include base. */\n%s\n%s\n' \
+        '#pragma once' '#include "base/a.h"' > src/model/m.h
     printf '. "$(dirname "$0")/part.sh"\n' > tests/system/run.sh
     printf 'true\n' > tests/system/part.sh
     printf 'test(${CMAKE_CURRENT_SOURCE_DIR}/run.sh)\n' > tests/system/CMakeLists.txt
@@ -73,7 +75,7 @@ clean_tree && mkdir src/odd && printf '#pragma once\n#include "base/a.h"\n' > sr
 expect "unlisted folder" "src/odd/o.h:2: folder odd is not listed"
 
 clean_tree && printf '#include "base/a_internal.h"\n' >> src/model/m.h
-expect "internal header" "src/model/m.h:3: base/a_internal.h is internal"
+expect "internal header" "src/model/m.h:4: base/a_internal.h is internal"
 
 # The real edges: MPS knows nothing about its users.
 clean_tree && cp "$here/edges.txt" tests/tidy && mkdir -p src/node/mps
@@ -96,6 +98,9 @@ expect "edge of one header" ""
 printf '#pragma once\n#include "shim/life/process.h"\n' > src/shim/sys/x.h
 expect "room that uses nothing" "src/shim/sys/x.h:2: forbidden edge: shim/sys may not include"
 
+clean_tree && sed -i 's/include nothing/include model/' src/base/a.h
+expect "main header of a folder" "tests/tidy/edges.txt:1: no header of the folder says: Files of"
+
 # The real edges: the simulator and its report stay out of the daemons, and vice versa.
 for edge in control/sim node/sim node/link/sim control/report node/report sim/control sim/node \
     report/control \
@@ -106,7 +111,7 @@ for edge in control/sim node/sim node/link/sim control/report node/report sim/co
 done
 
 clean_tree && printf '#include "../base/a.h"\n' >> src/model/m.h
-expect "include by relative path" 'src/model/m.h:3: include "../base/a.h"'
+expect "include by relative path" 'src/model/m.h:4: include "../base/a.h"'
 
 clean_tree && for ((i = 0; i < 795; i++)); do echo "// line"; done >> src/base/a.c
 expect "long file" "src/base/a.c:802: file of 802 lines"
@@ -275,7 +280,7 @@ clean_tree && echo 'What comes goes.' > NOTES.md && cp NOTES.md src/model/ \
 printf 'src/base\n' > tests/tidy/prose.txt
 expect "unlisted folder" ""
 printf 'src/base\nsrc/model width\n' > tests/tidy/prose.txt
-expect "listed folder, one rule" "src/model/m.h:3: line of 103 columns"
+expect "listed folder, one rule" "src/model/m.h:4: line of 103 columns"
 printf 'src/model/NOTES.md\n' > tests/tidy/prose.txt
 expect "listed file" "src/model/NOTES.md:1: a sentence opens"
 printf '# FOLDER\nsrc/gone\n' > tests/tidy/prose.txt

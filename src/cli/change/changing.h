@@ -1,6 +1,8 @@
 /*
  * The folder change: commands that change workloads, nodes, devices and tokens, one request for
- * each operand. The folder uses connect and frame.
+ * each operand.
+ *
+ * Files of the folder cli/change may include base, model, cli/frame, cli/connect.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -1,11 +1,13 @@
 /*
  * The folder connect: connections of commands to gpumux, on this machine or another, and streams of
- * events and output. The folder uses the HTTP client of wire/, tls and frame.
+ * events and output.
  *
  * A client sends requests for one command, and returns JSON responses, problems as errors, and an
  * exit code for each error. While gpumux restarts, the client repeats requests that are safe to
  * repeat. A client also waits for a gpumux on this machine that is starting; the state directory
  * exists before gpumux listens.
+ *
+ * Files of the folder cli/connect may include base, model, wire, tls, cli/frame.
  */
 #pragma once
 #include <jansson.h>

@@ -1,6 +1,8 @@
 /*
  * The folder daemon: commands that run a daemon: up, control, node and the supervisor of one
  * attempt. Only this folder uses control/ and node/ as a whole; emulation.c prepares emu/.
+ *
+ * Files of the folder cli/daemon may include base, wire, tls, cli/frame, cli/connect.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -4,6 +4,8 @@
  *
  * The option parser accepts --name value, --name=value, -x value, -xvalue, and -xyz for flags; `--`
  * ends the options. The table of commands lists the options of each command.
+ *
+ * Files of the folder cli/frame may include base, model, policy, cli.
  */
 #pragma once
 #include "base/arena.h"

@@ -1,7 +1,8 @@
 /*
  * The folder maintain: commands for the installation itself: configuration, state directory,
- * health. The folder uses connect and frame. config.c also uses control's check, and state.c reads
- * the store.
+ * health. config.c also uses control's check, and state.c reads the store.
+ *
+ * Files of the folder cli/maintain may include base, wire, cli/frame, cli/connect.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -1,6 +1,8 @@
 /*
  * The folder submit: the commands submit and run, and the description that they make from a file,
- * options and environment (draft.h). The folder uses connect, frame and the parser of descriptions.
+ * options and environment (draft.h).
+ *
+ * Files of the folder cli/submit may include base, model, wire, abi, cli/frame, cli/connect.
  */
 #pragma once
 #include "cli/connect/client.h"

@@ -1,6 +1,8 @@
 /*
- * The folder watch: commands that show workloads and nodes, and change nothing. The folder uses
- * connect and frame; every request is a GET.
+ * The folder watch: commands that show workloads and nodes, and change nothing. Every
+ * request is a GET.
+ *
+ * Files of the folder cli/watch may include base, model, wire, cli/frame, cli/connect.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -10,6 +10,10 @@
  *              descriptor
  *   W.A        changes since the start, replaced atomically: the last report to control, verdict,
  *              deadline, suspension, supervisor. Absent until the first change
+ *
+ * This folder has the life of an attempt on its node, and the record of it. Files of the folder
+ * node/attempt may include base, model, wire, attempt, node, node/supervisor, node/device,
+ * node/checkpoint.
  */
 #pragma once
 #include <sys/types.h>

@@ -6,6 +6,10 @@
  * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent. The
  * files list devices that an operator must enable, and devices that must pass a self-test after
  * their MPS was lost.
+ *
+ * This folder has the figures of the devices and their consequences. Files of the folder
+ * node/device may include base, model, wire, abi, device, attempt, node, node/supervisor, node/mps,
+ * node/attempt.
  */
 #pragma once
 #include <stdbool.h>

@@ -10,6 +10,9 @@
  *                    silent → broken → starting → …
  *
  * An unused daemon goes from ready through draining to off.
+ *
+ * This folder has the daemons of MPS and their guard. Files of the folder node/mps may include
+ * base, model, node/supervisor.
  */
 #pragma once
 #include <stdbool.h>

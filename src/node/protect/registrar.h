@@ -14,6 +14,10 @@
  * detect the loss of the earlier agent, keep their limits, and register again.
  *
  * Everything runs on the loop's thread.
+ *
+ * This folder has the registration and the pages of processes. Files of the folder node/protect may
+ * include base, model, device, attempt, abi, node, node/supervisor, node/mps, node/device,
+ * node/attempt.
  */
 #pragma once
 #include <stdbool.h>

@@ -22,6 +22,9 @@
  * supervisor enforces the time limit, the grace period and, for tasks, the lease. SIGTERM asks the
  * supervisor to stop the task with the grace period of the grant. If the supervisor is killed, the
  * task's main process dies too, and the agent ends the other processes.
+ *
+ * This folder has the process beside each attempt. Files of the folder node/supervisor may include
+ * base, model, abi.
  */
 #pragma once
 

@@ -1,23 +1,26 @@
 /*
- * hook/ puts a hook in the place of each driver function that api/cuda_calls.def lists, and finds
- * the driver's own functions. The hooks themselves stand in memory/ and launch/. hook/ uses sys/
- * and the state of the process (life/).
+ * hook/ replaces each driver function that api/cuda_calls.def lists by a hook, and finds the
+ * driver's own functions. memory/ and launch/ contain the hooks themselves. hook/ uses sys/ and the
+ * state of the process (life/).
  *
- * This header has the intercepted calls of api/cuda_calls.def: their types, the driver's functions
- * behind them, and the ways in which a program gets the hook instead of the driver's function.
+ * This header declares the intercepted calls of api/cuda_calls.def: their types, the driver's
+ * functions behind the hooks, and the lookups that return a hook to the program.
  *
  *   enum call           CALL_cuMemAlloc_v2, …: one for each call and variant that the shim
  *                       intercepts or uses (calls.def)
  *   struct real_calls   .cuMemAlloc_v2(…): the driver's functions, by name and with their types
- *   hook_cuMemAlloc_v2  the function that a program gets; for `pass` it is in calls.c
+ *   hook_cuMemAlloc_v2  the function that a program gets; calls.c defines the hooks with `pass`
  *
- * A program gets a function in one of three ways, and the hook in each: by dlsym or dlvsym
- * (entry.c, then calls_route); by cuGetProcAddress, in both versions (calls.c); and by being linked
- * with libcuda, whose names the dynamic linker resolves to the exports of this library (exports.c).
- * The address that the driver itself returned decides: if the address is one of the listed
- * functions of the driver, the program gets its hook; if not, the program gets the address.
- * Versions, variants for per-thread default streams, statuses and missing functions therefore stay
- * those of the driver, and calls newer than the list are left alone.
+ * A program gets a function in one of three ways, and each way returns the hook: by dlsym or dlvsym
+ * (entry.c, then calls_route()); by cuGetProcAddress, in both versions (calls.c); or by a link with
+ * libcuda, whose names the dynamic linker resolves to the exports of the shim (exports.c). The
+ * address that the driver itself returned decides. For the address of a listed function, the
+ * program gets the hook; for any other address, the program gets the address itself. Versions,
+ * variants for per-thread default streams, statuses and missing functions therefore stay those of
+ * the driver, and calls newer than the list are unchanged.
+ *
+ * This folder has the hooks: their table, and finding the real functions. Files of the folder
+ * shim/hook may include abi, shim/sys, shim/life.
  */
 #pragma once
 #include <stdbool.h>
@@ -70,26 +73,26 @@ struct calls {
 
 /* Stands in for every function that the driver lacks. Returns CUDA_ERROR_STUB_LIBRARY. */
 CUresult calls_missing(void);
-/* Finds the driver's functions, and keeps the driver from being unloaded. No other thread may use
+/* Finds the driver's functions, and prevents the unloading of the driver. No other thread may use
  * *calls meanwhile. Returns false if the process has not loaded a driver yet: all functions then
  * return CUDA_ERROR_STUB_LIBRARY. */
 bool calls_load(struct calls *calls);
-/* Returns the hook of a driver function, or the address itself if it belongs to no listed
- * function. */
+/* Returns the hook of the driver function at the address, or the address itself if no listed
+ * function has that address. */
 void *calls_hook(const struct calls *calls, void *address);
 
-/* The result of a dlsym or dlvsym: the entry calls `jump` in its place with the same arguments or,
- * if `jump` is NULL, returns `value`. */
+/* The result of a dlsym or dlvsym: entry.c calls `jump` instead, with the same arguments, or
+ * returns `value` if `jump` is NULL. */
 struct calls_route {
     void *jump;
     void *value;
 };
 /* Resolves dlsym(handle, name), or dlvsym(handle, name, version), called by the code at `caller`.
- * entry.c calls this for names of the driver, of NVML (nvml.h) and of the two functions themselves.
- * `real` is the next library's dlsym or dlvsym. */
+ * entry.c calls this function for names of the driver, of NVML (nvml.h), and for "dlsym" and
+ * "dlvsym" themselves. `real` is the next library's dlsym or dlvsym. */
 struct calls_route calls_route(void *handle, const char *name, const char *version,
                                const void *caller, void *real);
-/* entry.c: this library's dlsym and dlvsym, under names that no other library has. */
+/* entry.c: the shim's dlsym and dlvsym, under names that no other library defines. */
 void *entry_dlsym(void *handle, const char *name) __attribute__((visibility("hidden")));
 void *entry_dlvsym(void *handle, const char *name, const char *version)
     __attribute__((visibility("hidden")));

@@ -1,11 +1,11 @@
 /*
  * Visits the list of loaded libraries (resolve.h) under the dynamic linker's own lock, so that no
- * library comes or goes meanwhile.
+ * library is loaded or unloaded meanwhile.
  *
- * A forked child does not get a new lock: if a thread of the parent holds the lock at the fork, the
- * child waits for ever at its own first visit. A fork therefore waits until the shim's threads have
- * released the lock, and these threads wait until the fork is over. Each wait ends after
- * LIBRARIES_WAIT_NS, because a signal handler may fork in the middle of a visit.
+ * A forked child inherits the state of the lock: if a thread of the parent owns the lock at the
+ * fork, the child's own first visit waits for ever. A fork therefore waits until all threads in a
+ * visit have released the lock, and other threads start no visit until the fork is over. Each wait
+ * ends after LIBRARIES_WAIT_NS, because a signal handler may fork in the middle of a visit.
  */
 #pragma once
 #include <stdatomic.h>
@@ -19,6 +19,8 @@ struct libraries {
     _Atomic int32_t inside, forks;
 };
 
+/* Calls visit(argument) under the lock. */
 void libraries_visit(void (*visit)(void *argument), void *argument);
+/* Call before and after a fork, in the parent and in the child. */
 void libraries_before_fork(void);
 void libraries_after_fork(bool is_child);

@@ -1,10 +1,10 @@
 /*
  * Collectives: kernels that wait, on the device, for kernels of other processes. If the shim
- * delayed each rank of a task for a reason of its own, the ranks would deadlock. Such kernels
+ * delayed the ranks of a task independently of each other, the ranks would deadlock. Collectives
  * therefore pass without delay, and while a collective is outstanding the shim delays no other
  * launch of the task for long.
  *
- * A collective is known by its name, from the call that gives the program the kernel's handle:
+ * The shim recognises a collective by its name, from the call that returns the kernel's handle:
  * nccl*, nvshmem*, and the patterns of GPUMUX_COLLECTIVES, a comma-separated list in which *
  * matches any text. The prefix of a mangled C++ name is ignored.
  */
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A power of two; collectives beyond half of it are treated as ordinary kernels. */
+/* A power of two; collectives beyond half of this number count as ordinary kernels. */
 enum { COLLECTIVE_HANDLES_MAX = 4096 };
 
 struct collectives {
@@ -23,14 +23,14 @@ struct collectives {
 };
 
 /* Notes that the handle now belongs to a kernel of this name. Returns true if the kernel is a
- * collective and the handle was not noted as one before. */
+ * collective and the handle was not noted as a collective before. */
 bool collective_note(struct collectives *collectives, const void *handle, const char *name);
-/* Notes that the handle means the same kernel as `other`. Returns as collective_note() does. */
+/* Like collective_note(), for a handle of the same kernel as `other`. */
 bool collective_note_same(struct collectives *collectives, const void *handle, const void *other);
 bool collective_has(const struct collectives *collectives, const void *handle);
 static inline bool collective_is_captured(const struct collectives *collectives)
 {
     return atomic_load_explicit(&collectives->is_captured, memory_order_relaxed) != 0;
 }
-/* Returns whether the name is a collective's, with `patterns` of the user, or NULL. For tests. */
+/* Returns whether the name matches a collective; `patterns` are the user's, or NULL. For tests. */
 bool collective_matches(const char *name, const char *patterns);

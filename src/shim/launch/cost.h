@@ -1,24 +1,25 @@
 /*
  * The costs of launches: the GPU time of a kernel with its grid and block, or of a graph, measured
- * by events around a launch now and then. The cost of an unmeasured launch is COST_UNSEEN_NS.
+ * by events around some of its launches. The cost of an unmeasured launch is COST_UNSEEN_NS.
  *
  * A kernel is new until it has been measured COST_SAMPLES_NEW times. The shim measures each launch
- * of a new kernel, and callers that must avoid surprises assume a long cost (cost_is_new). A
+ * of a new kernel, and callers that must avoid long launches assume a high cost (cost_is_new). A
  * measurement above COST_SURPRISE_NS that is many times the known cost makes a kernel new again,
  * since a kernel's time may depend on its parameters, which the shim does not read. A kernel that
  * cannot be measured counts as known after COST_TRIES launches. A kernel whose many measurements
  * agreed is settled, and is measured less often: a measurement costs as much as a few launches.
  *
- * Where little depends on exact costs, the measurements themselves set their period: long while
- * they agree with the known costs, and short when they differ, for instance after a program began
- * or its neighbours left.
+ * Where little depends on exact costs, the results set the period of the measurements. The period
+ * is long while measurements agree with the known costs. The period is short while measurements
+ * disagree, for instance after a program began or its neighbours ended.
  *
  * A measurement counts in full if the stream still had work when the launch reached it. Otherwise
  * the interval contains host time: the measurement is an upper bound, and counts in full only if
  * the host's part is small.
  *
- * A 64-bit hash stands for a launch: two launches with the same hash, once in 2^40 for a thousand
- * kernels, share a cost. A race between threads loses a measurement at worst.
+ * A 64-bit hash identifies a launch. Launches with the same hash share a cost; among a thousand
+ * kernels this happens with a probability of about 2^-40. A race between threads loses a
+ * measurement at worst.
  */
 #pragma once
 #include <stdatomic.h>
@@ -42,9 +43,9 @@ enum {
     COST_PERIOD_MAX = 2048,
     COST_SAMPLES_NEW = 4,
     COST_SAMPLES_SETTLED = 32,
-    /* Mean number of due measurements of a settled kernel for each one taken. */
+    /* Mean number of due launches of a settled kernel for each measured launch. */
     COST_SETTLED_TURNS = 4,
-    COST_SURPRISE_NS = 1000000, /* smallest surprise: many shorter kernels are harmless */
+    COST_SURPRISE_NS = 1000000, /* smallest cost that makes a kernel new again */
     COST_CONTEXTS = 32,         /* contexts with measurements */
     COST_TIMINGS = 8,           /* measurements in flight at one time in one context */
     COST_TRIES = 64, /* launches after which a kernel that cannot be measured counts as known */
@@ -61,16 +62,16 @@ struct cost_set {
     _Alignas(64) _Atomic uint64_t keys[COST_WAYS];
     struct cost_entry entries[COST_WAYS];
 };
-_Static_assert(sizeof(struct cost_set) == 64, "a line of the cache");
+_Static_assert(sizeof(struct cost_set) == 64, "a cache line");
 
 /* One measurement: events before and after a launch. */
 struct cost_timing {
-    struct cost_timings *timings; /* owner of the timing, from cost_begin() to cost_end() */
+    struct cost_timings *timings; /* owner of this timing, from cost_begin() to cost_end() */
     CUevent before, after;
     uint64_t key;
     uint64_t host_ns; /* host time until the launch was in the stream */
-    bool is_dry;
-    bool is_pending;
+    bool is_dry;      /* the stream was idle when the launch reached it */
+    bool is_pending;  /* the result was not read yet */
 };
 
 /* The measurements of one context, to which their events belong. */
@@ -92,13 +93,13 @@ struct cost_pace {
 struct costs {
     struct cost_set sets[COST_SETS];
     _Atomic uint32_t is_doubted; /* handles may have been reused for other kernels */
-    struct lock lock;            /* held while a context gets a place */
+    struct lock lock;            /* protects the assignment of places to contexts */
     uint32_t next_place;         /* place where the search for an idle context begins */
     struct cost_timings timings[COST_CONTEXTS];
 };
 
 struct cost_launch {
-    const void *function; /* kernel's or graph's handle */
+    const void *function; /* handle of the kernel or graph */
     uint32_t grid[3], block[3];
     bool is_graph;
 };
@@ -111,7 +112,7 @@ static inline uint64_t cost_key(const struct cost_launch *launch)
     h = (h ^ (launch->grid[2] | (uint64_t)launch->block[0] << 32)) * a;
     h = (h ^ (launch->block[1] | (uint64_t)launch->block[2] << 32)) * a;
     h ^= h >> 32; /* a multiplication carries only upwards */
-    return h | 1; /* never 0, which is a free place */
+    return h | 1; /* never 0, which marks a free place */
 }
 
 static inline struct cost_set *cost_set_of(struct costs *costs, uint64_t key)
@@ -130,8 +131,9 @@ static inline struct cost_entry *cost_look_up(struct costs *costs, uint64_t key)
     return NULL;
 }
 
+/* Creates the launch's entry, in the place of another entry if necessary. */
 struct cost_entry *cost_add(struct process *p, uint64_t key, const struct cost_launch *launch);
-/* Returns the launch's entry, which it makes if necessary. */
+/* Returns the launch's entry, and creates the entry if necessary. */
 static inline struct cost_entry *cost_find(struct process *p, struct costs *costs, uint64_t key,
                                            const struct cost_launch *launch)
 {
@@ -150,7 +152,7 @@ static inline bool cost_is_new(const struct cost_entry *entry)
 }
 
 bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool is_exact);
-/* Returns whether this launch is to be measured. `is_exact`: much depends on its cost. */
+/* Returns whether this launch is to be measured. `is_exact`: exact costs matter. */
 static inline bool cost_is_due(struct cost_pace *pace, struct cost_entry *entry, bool is_exact)
 {
     uint32_t left = atomic_load_explicit(&pace->launches_left, memory_order_relaxed);
@@ -169,15 +171,15 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
 /* Marks all costs as doubtful, since handles may be reused: each kernel counts as new until it has
  * been measured once more. */
 void cost_doubt_all(struct process *p);
-/* Call when a handle is reused for a collective. Forgets all costs that are doubtful, since the
- * handle may have been known as another kernel. */
+/* Call when a handle is reused for a collective. Forgets all doubtful costs, since the handle may
+ * have belonged to another kernel. */
 void cost_forget_doubted(struct process *p);
 /* Forgets a graph's cost, since its handle may be reused. */
 void cost_forget(struct costs *costs, uint64_t key);
-/* Stops measuring in the context before the driver may end it, until cost_finish_end(). Returns
- * NULL if the context has no measurements. */
+/* Stops measuring in the context until cost_finish_end(). Call before the driver may end the
+ * context. Returns NULL if the context has no measurements. */
 struct cost_timings *cost_begin_end(struct process *p, CUcontext context);
-/* Ends cost_begin_end(). has_ended: the context's events ended with it; otherwise it lives on. */
+/* Ends cost_begin_end(). has_ended: the context ended with its events. */
 void cost_finish_end(struct cost_timings *timings, bool has_ended);
 /* Resets the state in a forked child. */
 void cost_reset(struct costs *costs);

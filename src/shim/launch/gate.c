@@ -2,10 +2,10 @@
 
 #include "shim/sys/clock.h"
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
-/* Whether the slot, which is busy, was found stuck at that mark. Rarely asked: `stuck` is the
- * service's bits. */
+/* Returns whether the busy slot was found stuck at that mark. `stuck` contains the service's bits;
+ * in most calls its bit is 0. */
 static bool is_stuck(const struct gate *gate, int number, uint64_t stuck, int slot,
                      uint64_t completed)
 {
@@ -23,7 +23,7 @@ static uint64_t busy_slots(const struct gate *gate, const struct neighbours *nei
     uint64_t busy = 0;
     for (; open; open &= open - 1) {
         int slot = __builtin_ctzll(open);
-        /* In this order: what is completed was started before. */
+        /* `completed` is read first, so that it never exceeds `started`. */
         uint64_t completed = atomic_load_explicit(&status->completed[slot], memory_order_acquire);
         uint64_t started = atomic_load_explicit(&status->started[slot], memory_order_acquire);
         if (started != completed && !is_stuck(gate, number, stuck, slot, completed))
@@ -50,7 +50,7 @@ struct gate_view gate_look(const struct gate *gate, const struct neighbours *nei
     return view;
 }
 
-/* ---- what is stuck ---- */
+/* ---- stuck slots ---- */
 
 static uint64_t completed_of(const struct neighbours *neighbours, int number, int slot)
 {
@@ -91,7 +91,7 @@ void gate_ignore(struct gate *gate, const struct neighbours *neighbours,
     }
 }
 
-/* ---- holding ---- */
+/* ---- waiting ---- */
 
 uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_passed)
 {

@@ -1,12 +1,12 @@
 /*
- * The gate: a task's launch waits while a service of its device is busy, which the task reads in
- * the service's status page (neighbours.h).
+ * The gate: a task's launch waits while a service on its device is busy. The task reads the
+ * service's status page (neighbours.h).
  *
- * A hold ends when the services have been idle for `linger`: a request that waits behind the one
- * that has ended comes within microseconds. It ends at the latest after `most`. A slot of a service
- * in which nothing was completed in all that time is stuck, and not waited for again until
- * something is: the service may be dead, or nobody left who could write the slot's mark. Its other
- * slots count as before.
+ * A wait ends when the services have been idle for `linger`, because a queued request follows the
+ * last request within microseconds. A wait ends at the latest after `most`. If a busy slot
+ * completes nothing for `most`, the gate treats the slot as stuck and ignores it until its mark
+ * advances. The service may have died before writing the mark. The service's other slots still
+ * count.
  */
 #pragma once
 #include <stdatomic.h>
@@ -15,37 +15,38 @@
 
 #include "shim/life/neighbours.h"
 
-/* Busy slots of which one hold can find that they are stuck; a later one finds more. */
+/* Maximum number of slots that one wait watches; later waits find further stuck slots. */
 enum { GATE_WATCHED_MAX = 64 };
 
 struct gate {
-    /* Bit i: slot i is, while its mark is that of stuck_at. Each look reads this, and mostly
-     * nothing more. */
+    /* Bit i: slot i is stuck while its mark equals stuck_at. A poll rarely needs stuck_at. */
     _Atomic uint64_t stuck[REGISTER_NEIGHBOURS_MAX];
     _Atomic uint64_t stuck_at[REGISTER_NEIGHBOURS_MAX][PAGE_STREAMS_MAX];
-    _Atomic uint64_t moved[PAGE_DEVICES_MAX]; /* the sum of marks last seen; 0: never looked */
+    _Atomic uint64_t moved[PAGE_DEVICES_MAX]; /* sum of marks at the last poll; 0: never polled */
 };
 
-/* What the services of a device do. */
+/* The state of the services on a device. */
 struct gate_view {
-    uint64_t busy; /* bit i: neighbour i */
-    uint64_t sum;  /* of all their marks: something has happened if it is another */
+    uint64_t busy; /* bit i: neighbour i is busy */
+    uint64_t sum;  /* sum of all marks of the services; a changed sum shows activity */
 };
+/* Returns the present state of the services on the device. */
 struct gate_view gate_look(const struct gate *gate, const struct neighbours *neighbours,
                            int device);
 
-/* The slots that were busy when a hold began. */
+/* The slots that were busy when a wait began. */
 struct gate_watch {
     uint32_t count;
     uint8_t numbers[GATE_WATCHED_MAX], slots[GATE_WATCHED_MAX];
     uint64_t completed[GATE_WATCHED_MAX];
 };
 _Static_assert(REGISTER_NEIGHBOURS_MAX <= UINT8_MAX && PAGE_STREAMS_MAX <= UINT8_MAX,
-               "a byte each");
+               "numbers and slots fit in a byte");
+/* Notes the busy slots and their marks. */
 void gate_watch(const struct gate *gate, const struct neighbours *neighbours, int device,
                 struct gate_watch *ret_watch);
-/* After the longest hold: of those watched, the ones that are busy still and have completed nothing
- * are stuck. */
+/* Call after a wait of most_ns. Marks the watched slots as stuck that are still busy and have
+ * completed nothing. */
 void gate_ignore(struct gate *gate, const struct neighbours *neighbours,
                  const struct gate_watch *watch);
 
@@ -53,10 +54,12 @@ struct gate_wait {
     const struct neighbours *neighbours;
     int device;
     uint64_t most_ns, linger_ns;
-    uint64_t short_ns; /* instead of most_ns while is_short(argument) says so */
+    uint64_t short_ns; /* limit instead of most_ns while is_short(argument) returns true */
     bool (*is_short)(void *argument);
-    void (*listen)(void *argument); /* called again and again: neighbours may go meanwhile */
+    /* Called repeatedly to read the agent's messages, since neighbours may end meanwhile. */
+    void (*listen)(void *argument);
     void *argument;
 };
-/* Waits as said above, and returns the time that it took. ret_passed: a service is still busy. */
+/* Waits as described above. Returns the duration of the wait in ns; sets *ret_passed if a service
+ * is still busy. */
 uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_passed);

@@ -1,4 +1,4 @@
-/* The gate and the window, by themselves: pages that the test writes. */
+/* The gate and the window without the rest of the shim: the test writes the pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,7 @@ static void gate_sees_open_streams_of_device(void **state)
     (void)state;
     set_scene(&scene);
     scene.service->started[7] = 1;
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 0); /* it is not open */
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 0); /* slot not open */
     scene.service->open_streams = 1 << 7;
     assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
     assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 0).busy, 0);
@@ -93,13 +93,13 @@ static void gate_passes_stuck_work_after_maximum(void **state)
     assert_true(is_passed);
     assert_int_equal(hold(&scene, &is_passed), 0);
     assert_false(is_passed);
-    /* What is behind it can be no further than it. */
+    /* New work in the slot cannot overtake the stuck work. */
     scene.service->started[0] = 6;
     assert_int_equal(hold(&scene, &is_passed), 0);
     scene.service->completed[0] = 5;
     assert_true(hold(&scene, &is_passed) >= 20 * MS_NS);
     assert_true(is_passed);
-    /* Cut short it was not watched for long enough to be called stuck. */
+    /* A short wait is not long enough to find a slot stuck. */
     scene.service->completed[0] = 6;
     scene.service->started[0] = 7;
     scene.wait.is_short = is_always_short;
@@ -116,7 +116,7 @@ struct answers {
     _Atomic bool is_over;
 };
 
-/* Requests in slot 1, one after the other. */
+/* Answers requests in slot 1, one after the other. */
 static void *answer_requests(void *argument)
 {
     struct answers *answers = argument;
@@ -146,7 +146,7 @@ static void gate_ignores_stuck_slot_of_service(void **state)
     assert_int_equal(pthread_create(&thread, NULL, answer_requests, &answers), 0);
     assert_true(hold(&scene, &is_passed) >= 20 * MS_NS);
     assert_true(is_passed);
-    /* From now on a hold ends with the request. */
+    /* From now on a wait ends with the request. */
     scene.wait.most_ns = UINT64_C(600000) * MS_NS;
     for (int i = 0; i < 20; i++) {
         scene.service->started[PAGE_STREAMS_MAX - 1]++;
@@ -159,7 +159,7 @@ static void gate_ignores_stuck_slot_of_service(void **state)
     scene.service->started[1]++;
     assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
     scene.service->completed[1]++;
-    /* It moves after all: what is left there counts. */
+    /* The stuck slot advances after all: its remaining work counts. */
     scene.service->completed[0] = 4;
     assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
     free(scene.service);
@@ -195,7 +195,7 @@ static void *complete_soon(void *argument)
     usleep(30 * US);
     service->completed[0] = 1;
     usleep(5 * US);
-    service->started[0] = 2; /* the next request, within the linger, and longer than it */
+    service->started[0] = 2; /* next request: starts within the linger, and lasts longer */
     usleep(2500 * US);
     service->completed[0] = 2;
     return NULL;
@@ -213,13 +213,13 @@ static void gate_lingers_for_next_request(void **state)
     scene.service->open_streams = 1;
     scene.service->started[0] = 1;
     assert_int_equal(pthread_create(&thread, NULL, complete_soon, scene.service), 0);
-    /* About 2500 + 1500; had it not seen the next request, about 30 + 1500. */
+    /* About 2500 + 1500; without the next request, about 30 + 1500. */
     assert_true(hold(&scene, &is_passed) >= (uint64_t)2500 * MS_NS);
     assert_false(is_passed);
     pthread_join(thread, NULL);
-    /* It was idle all the time since. */
+    /* The service has been idle since. */
     assert_int_equal(hold(&scene, &is_passed), 0);
-    /* It has come and gone unseen: the next may follow. */
+    /* A request came and ended between two polls: the next may follow. */
     scene.wait.linger_ns = 10 * MS_NS;
     scene.service->started[0] = scene.service->completed[0] = 3;
     assert_true(hold(&scene, &is_passed) >= 10 * MS_NS);
@@ -233,10 +233,10 @@ static void window_admits_launches_that_fit(void **state)
     assert_true(window_fits(window, 0, 0, 250 * US));
     assert_true(window_fits(window, 200 * US, 200 * US, 50 * US));
     assert_false(window_fits(window, 200 * US, 200 * US, 51 * US));
-    /* At least one launch, however long. */
+    /* An empty window admits one launch, however long. */
     assert_true(window_fits(window, 0, 0, UINT32_MAX));
     assert_false(window_fits(window, 100 * US, 100 * US, UINT32_MAX));
-    /* The device is about to run dry; but never twice on an estimate. */
+    /* The work is about to run out; an estimate admits only one launch. */
     assert_true(window_fits(window, 100 * US, 10 * US, UINT32_MAX));
     assert_false(window_fits(window, 251 * US, 0, 50 * US));
     assert_false(window_fits(40 * US, 30 * US, 11 * US, 20 * US));
@@ -253,7 +253,7 @@ static void window_counts_outstanding_work(void **state)
     status->completed[2] = 100;
     status->started[40] = 1000;
     status->completed[40] = 1000;
-    status->started[5] = 77; /* of another device */
+    status->started[5] = 77; /* slot of another device */
     const uint64_t slots = UINT64_C(1) << 2 | UINT64_C(1) << 40;
     assert_int_equal(window_outstanding(status, &streams, slots), 400);
     window_charge(&window, 1500);
@@ -262,14 +262,14 @@ static void window_counts_outstanding_work(void **state)
     struct window_view view = window_look(&window, status, &streams, slots);
     assert_int_equal(view.outstanding_ns, 400);
     assert_true(window_take(&window, 1000, 500));
-    assert_false(window_take_seen(&window, view, 100)); /* by what was seen it would fit */
+    assert_false(window_take_seen(&window, view, 100)); /* fits only by the old view */
     view = window_look(&window, status, &streams, slots);
-    assert_int_equal(view.outstanding_ns, 900); /* not begun, but charged */
+    assert_int_equal(view.outstanding_ns, 900); /* charged, but not begun */
     assert_true(window_take_seen(&window, view, 100));
     assert_false(window_take(&window, 1000, 1));
     window_put_back(&window, 100);
     assert_true(window_take(&window, 1000, 100));
-    /* What is given up counts again when a mark comes after all. */
+    /* Given-up work counts again when a mark arrives after all. */
     window_give_up(&window, status, &streams, slots);
     assert_int_equal(window_look(&window, status, &streams, slots).outstanding_ns, 0);
     assert_int_equal(window_outstanding(status, &streams, slots), 0);
@@ -345,13 +345,13 @@ static void awaited_work_is_not_outstanding(void **state)
     status->completed[2] = 100;
     window_note_done(status, stream, 400);
     assert_int_equal(window_outstanding(status, &streams, slots), 100);
-    window_note_done(status, stream, 300); /* an earlier wait, later */
+    window_note_done(status, stream, 300); /* an earlier wait, noted later */
     assert_int_equal(window_outstanding(status, &streams, slots), 100);
     status->started[2] = 600;
     assert_int_equal(window_outstanding(status, &streams, slots), 200);
     window_note_done(status, stream, 600);
     assert_int_equal(window_outstanding(status, &streams, slots), 0);
-    /* A mark of what came after. */
+    /* A mark of later work. */
     status->started[2] = 900;
     status->completed[2] = 800;
     assert_int_equal(window_outstanding(status, &streams, slots), 100);

@@ -7,8 +7,8 @@
 enum {
     NAP_NS_MIN = 10 * CLOCK_US_NS,
     NAP_NS_MAX = 50 * CLOCK_US_NS,
-    NAP_PARTS = 8, /* of a window: what a nap adds to what a service may find before it */
-    REST_NS = 50 * CLOCK_MS_NS, /* without a launch: what was launched before has gone by */
+    NAP_PARTS = 8, /* a nap lasts at most window / NAP_PARTS, which delays a service by as much */
+    REST_NS = 50 * CLOCK_MS_NS, /* time without a launch after which earlier work has ended */
     PASS_NS_MIN = 100 * CLOCK_US_NS,
     PR_SET_NAME_ = 15,
     PR_SET_TIMERSLACK_ = 29,
@@ -20,7 +20,7 @@ static void tell_device(struct process *p, int device, bool is_shut)
 {
     _Atomic uint32_t *word = &p->client.status->shut[device];
     atomic_store(word, is_shut);
-    /* Whoever ends the process says so first, and opens then. */
+    /* keeper_open() sets is_over before it opens the word. */
     if (is_shut && atomic_load(&p->launch->keeper.is_over))
         atomic_store(word, 0);
 }
@@ -47,7 +47,7 @@ static struct latch_terms terms_of(const struct launch_device *device)
     };
 }
 
-/* Looks once. Returns since when the device's streams are shut; 0: they are open. */
+/* Polls once. Returns the time at which the device's streams were shut; 0: the streams are open. */
 static uint64_t watch(struct process *p, int device)
 {
     struct latch *latch = &p->launch->keeper.latches[device];
@@ -80,7 +80,7 @@ static uint64_t watch(struct process *p, int device)
     return latch->is_shut ? latch->turn_ns : 0;
 }
 
-/* Looks at all devices; returns since when one is shut, the latest; 0: none. */
+/* Polls all devices. Returns the latest time at which a device was shut; 0: all are open. */
 static uint64_t watch_all(struct process *p)
 {
     uint64_t devices = atomic_load_explicit(&p->launch->keeper.devices, memory_order_acquire);
@@ -93,7 +93,7 @@ static uint64_t watch_all(struct process *p)
     return latest_ns;
 }
 
-/* Between two looks at what is open, by the smallest window. */
+/* Returns the pause between two polls while the latch is open, derived from the smallest window. */
 static uint64_t nap_ns(struct process *p)
 {
     uint64_t devices = atomic_load_explicit(&p->launch->keeper.devices, memory_order_acquire);
@@ -107,7 +107,7 @@ static uint64_t nap_ns(struct process *p)
     return shortest_ns > NAP_NS_MIN ? shortest_ns : NAP_NS_MIN;
 }
 
-/* Until a wait is put into a stream. */
+/* Sleeps until a wait is put into a stream. */
 static void rest(struct keeper *keeper, uint64_t asked)
 {
     atomic_store(&keeper->state, KEEPER_ASLEEP);
@@ -135,14 +135,14 @@ static void *keep(void *argument)
             rest(keeper, asked);
             continue;
         }
-        /* What is shut waits for a microsecond's answer; what is open can do with the rest of a
+        /* While a latch is shut, the keeper spins; while all are open, the keeper sleeps for a
          * nap. */
         if (since_ns > 0)
             clock_relax(now_ns - since_ns);
         else
             clock_sleep_ns(nap_ns(p));
         client_poll(&p->client, 1);
-        /* By the page: what launches keep of it is beside what they write. */
+        /* Read from the page: the launches' copy is on a cache line that launches write. */
         uint64_t sequence = atomic_load_explicit(&p->client.limits->sequence, memory_order_relaxed);
         if (sequence == limits_seen)
             continue;
@@ -165,7 +165,7 @@ bool keeper_is_there_slowly(struct process *p)
     if (!atomic_compare_exchange_strong(&keeper->state, &state, KEEPER_STARTING))
         return false;
     bool is_started = can_wait && thread_start(keep, p);
-    uint32_t starting = KEEPER_STARTING; /* the thread may have said more since */
+    uint32_t starting = KEEPER_STARTING; /* the thread may have changed the state since */
     atomic_compare_exchange_strong(&keeper->state, &starting,
                                    is_started ? KEEPER_AWAKE : KEEPER_OFF);
     return is_started;

@@ -1,19 +1,18 @@
 /*
- * The keeper: beside a service it is a task's streams that wait, on the device, and not its
- * threads: a host that is held cannot run ahead of its device, which then idles between requests
- * too. About a window's worth of work apart, each stream gets a wait for a word of the status page;
- * a thread of the shim, the keeper, watches the services' marks and shuts and opens the word
- * (latch.h). A service that becomes busy has the rest of one window's worth beside it; the host may
- * be LAUNCH_AHEAD_NS ahead, as much as is harmless when the process is killed.
+ * The keeper. Beside a service, a task's streams wait on the device, and its threads do not wait: a
+ * delayed thread cannot run ahead of the device, which then idles between requests. The shim puts a
+ * wait for a word of the status page into each stream, about once per window of work. The keeper, a
+ * thread of the shim, polls the services' marks and shuts and opens the word (latch.h). When a
+ * service becomes busy, the device executes at most the rest of one window of the task's work. The
+ * host may run LAUNCH_AHEAD_NS ahead, which is harmless if the process is killed.
  *
- * No device is left waiting for a word that nobody opens: only the keeper shuts it, and not while
- * it sleeps or for longer than the limits say; a process that ends opens it for good; a child,
- * which has no keeper, has a page of its own. A process that is killed leaves its word as it is,
- * and the driver takes its streams away.
+ * No stream waits for ever. Only the keeper shuts the word, never while the keeper sleeps, and at
+ * most for the time in the limits. A process that ends opens the word permanently. A forked child
+ * has no keeper, but a page of its own. If a process is killed, the driver removes its streams.
  *
- * The thread comes with the first launch beside a service, and sleeps when launches cease or
- * services have gone. Where a device's streams cannot wait, or no thread is to be had, threads wait
- * at the gate instead (gate.h).
+ * The thread starts at the first launch beside a service, and sleeps when launches cease or the
+ * services have ended. If a device's streams cannot wait, or the thread does not start, threads
+ * wait at the gate instead (gate.h).
  */
 #pragma once
 #include <stdatomic.h>
@@ -29,17 +28,17 @@ struct stream;
 enum keeper_state { KEEPER_NEW = 0, KEEPER_STARTING, KEEPER_OFF, KEEPER_AWAKE, KEEPER_ASLEEP };
 
 struct keeper {
-    _Atomic uint32_t state;   /* enum keeper_state; it sleeps on this */
-    _Atomic uint32_t is_over; /* the process ends: open for good */
-    _Atomic uint64_t asked;   /* waits that were put into streams */
-    _Atomic uint64_t devices; /* bit i: where */
-    /* Each look writes them: what launches read is not to be beside them. */
+    _Atomic uint32_t state;   /* enum keeper_state; the keeper sleeps on this word */
+    _Atomic uint32_t is_over; /* the process ends: the word stays open */
+    _Atomic uint64_t asked;   /* number of waits put into streams */
+    _Atomic uint64_t devices; /* bit i: streams of device i contain waits */
+    /* Each poll writes the fields below, so fields that launches read are on other cache lines. */
     _Alignas(64) struct latch latches[PAGE_DEVICES_MAX];
-    struct gate_watch watches[PAGE_DEVICES_MAX]; /* since the latch was shut */
+    struct gate_watch watches[PAGE_DEVICES_MAX]; /* slots that were busy when the latch was shut */
 };
 
-/* Whether the device's streams can wait, so that a thread need not; starts what is needed for it.
- * Where the calling thread has a context. */
+/* Returns whether the device's streams can wait, so that threads need not. Starts the keeper if
+ * necessary. The calling thread needs a context. */
 bool keeper_is_there_slowly(struct process *p);
 static inline bool keeper_is_there(struct process *p, const struct keeper *keeper)
 {
@@ -47,10 +46,10 @@ static inline bool keeper_is_there(struct process *p, const struct keeper *keepe
            keeper_is_there_slowly(p);
 }
 
-/* Before a launch of so much: puts a wait into the stream if it is time for one. False if the
- * driver refused. Not if the stream captures. */
+/* Call before a launch of cost_ns. Puts a wait into the stream if more than window_ns of work would
+ * follow the last wait. Returns false if the driver refused. Not for a capturing stream. */
 bool keeper_guard(struct process *p, struct stream *stream, uint64_t cost_ns, uint64_t window_ns);
-/* Opens all for good: the process ends. Safe in a handler of a signal. */
+/* Opens the words of all devices permanently, since the process ends. Safe in a signal handler. */
 void keeper_open(struct process *p);
-/* In a child. */
+/* Resets the state in a forked child. */
 void keeper_reset(struct keeper *keeper);

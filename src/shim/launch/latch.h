@@ -1,12 +1,12 @@
 /*
- * The latch of a device: whether a task's streams, which wait for it there, may go on beside services (keeper.h). This
- * only decides; who looks at the services, and tells the device, is another matter.
+ * The latch of a device: whether a task's streams may continue beside services (keeper.h). The
+ * latch only decides. The keeper polls the services and writes the word that the streams wait for.
  *
- *   open ── a service is busy ──────────────────────────────▶ shut
- *   shut ── all have been idle for `linger` ────────────────▶ open
- *   shut ── so for `most`, and still one is busy ── a pass ─▶ open, for `pass` at least
+ *   open ── a service is busy ─────────────────────────────────▶ shut
+ *   shut ── all services have been idle for `linger` ──────────▶ open
+ *   shut ── shut for `most`, and a service is busy: a pass ────▶ open, for at least `pass`
  *
- * A service that came and went between two looks counts as busy where a linger is asked for.
+ * If linger_ns is above 0, a service that worked between two polls counts as busy.
  */
 #pragma once
 #include <stdbool.h>
@@ -17,18 +17,19 @@
 struct latch {
     bool is_shut;
     bool is_passing;  /* open beside a busy service */
-    uint64_t turn_ns; /* when it was shut, or began to pass */
-    uint64_t busy_ns; /* when a service was last seen busy, while shut */
-    uint64_t sum;     /* of the services' marks: last seen while open; 0: never looked */
+    uint64_t turn_ns; /* time at which the latch was shut, or began to pass */
+    uint64_t busy_ns; /* while shut: time of the last poll that found a busy service */
+    uint64_t sum;     /* sum of the services' marks at the last poll while open; 0: never polled */
 };
 
 struct latch_terms {
     uint64_t most_ns;
-    uint64_t short_ns; /* instead of most_ns for a look that says so */
+    uint64_t short_ns; /* limit instead of most_ns if latch_look.is_short is true */
     uint64_t linger_ns;
     uint64_t pass_ns;
 };
 
+/* The result of one poll. */
 struct latch_look {
     uint64_t now_ns;
     struct gate_view view;
@@ -42,6 +43,6 @@ enum latch_turn {
     LATCH_PASSES,
 };
 
-/* Takes a look, and says what changes by it. */
+/* Updates the latch by the result of a poll. Returns the change of the latch. */
 enum latch_turn latch_take(struct latch *latch, const struct latch_terms *terms,
                            const struct latch_look *look);

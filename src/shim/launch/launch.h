@@ -1,17 +1,20 @@
 /*
- * launch/ decides when work may start and measures its cost: the gate, the window, the rate and
- * their parts, with the hooks of calls that launch, copy, wait or capture. launch/ uses sys/,
+ * launch/ decides when work may start and measures the cost of work: the gate, the window, the rate
+ * and their parts, with the hooks of calls that launch, copy, wait or capture. launch/ uses sys/,
  * hook/, life/ and the element size of arrays (memory/array.h).
  *
- * This header has the steps around each launch. The shim marks a service's launches (marks.h), so
- * that tasks beside it see when the service is busy. The shim delays a task's launch as the limits
- * require, in the order lease, rate, window, gate, then charges the launch to the window and marks
- * it. Beside a service the gate is on the device where possible (keeper.h): the small window then
- * is the work between two waits of a stream, and the window that delays threads is LAUNCH_AHEAD_NS.
- * Where no limit is set, the shim only counts launches.
+ * This header declares the steps around each launch. The shim marks a service's launches (marks.h),
+ * so that co-located tasks see when the service is busy. The shim delays a task's launch as the
+ * limits require, in the order lease, rate, window, gate. Then the shim charges the launch to the
+ * window and marks the launch. Beside a service the gate is on the device where possible
+ * (keeper.h): the small window then is the work between two waits of a stream, and the window that
+ * delays threads is LAUNCH_AHEAD_NS. Without limits, the shim only counts launches.
  *
  * Streams without a slot (streams.h) have no marks: their launches wait for lease, rate and gate,
  * but not for the window. Launches into a capturing stream pass: they execute nothing.
+ *
+ * This folder has the start of work, and its cost. Files of the folder shim/launch may include abi,
+ * shim/sys, shim/hook, shim/life.
  */
 #pragma once
 #include <stdatomic.h>
@@ -35,7 +38,7 @@ struct process;
 enum {
     /* Largest outstanding GPU time that is harmless if the process is killed. */
     LAUNCH_AHEAD_NS = 20000000,
-    /* A launch of a new kernel is charged at least this fraction of its window. */
+    /* A launch of a new kernel is charged at least 1 / LAUNCH_NEW_PARTS of its window. */
     LAUNCH_NEW_PARTS = 2,
     LAUNCH_WINDOW_HOLD_NS_MAX = 1000000000, /* longest wait for the window without progress */
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* longest delay while a collective is outstanding */
@@ -53,7 +56,7 @@ struct launch_device {
     _Atomic uint32_t rate_permille;  /* 0: no limit */
     _Atomic uint32_t share_permille; /* part of the SMs, by which GPU time is weighted */
     _Atomic uint32_t is_exact; /* costs matter: the device is shared or its limits are tight */
-    /* Every launch writes the window; its cache line must hold nothing that the keeper polls. */
+    /* Every launch writes the window; its cache line must contain nothing that the keeper polls. */
     _Alignas(64) struct window window;
     struct rate rate;
 };
@@ -68,9 +71,9 @@ struct launch {
     struct cost_pace pace;
     _Atomic uint32_t captures;   /* open captures of this process */
     _Atomic uint32_t sole;       /* slot of the only context's default stream, plus 1; 0: unknown */
-    _Atomic uint64_t tick_ns;    /* time of the next check of slow things */
+    _Atomic uint64_t tick_ns;    /* time of the next check of agent and lease */
     _Atomic uint32_t has_raised; /* SIGTERM was sent after the lease expired */
-    struct lock reading;         /* held while the limits are read */
+    struct lock reading;         /* protects the reading of the limits */
     struct launch_device devices[PAGE_DEVICES_MAX];
     struct streams streams;
     struct marks marks;
@@ -79,10 +82,10 @@ struct launch {
     struct collectives collectives;
     struct costs costs;
 };
-_Static_assert(offsetof(struct launch, devices) == 64, "fields before it fill a cache line");
+_Static_assert(offsetof(struct launch, devices) == 64, "fields before `devices` fill a cache line");
 
-/* Returns the record of a stream, if finding it takes no call of the driver; otherwise NULL. Not
- * for calls in which stream 0 is the per-thread default stream. */
+/* Returns the record of a stream if the search needs no call of the driver; otherwise NULL. Not for
+ * calls in which stream 0 is the per-thread default stream. */
 static inline struct stream *launch_known_stream(struct launch *launch, CUstream handle)
 {
     struct streams *streams = &launch->streams;
@@ -105,8 +108,8 @@ static inline struct stream *launch_known_stream(struct launch *launch, CUstream
 struct launch_ticket {
     struct stream *stream; /* NULL: nothing to do after the launch */
     struct cost_timing *timing;
-    uint64_t cost_ns; /* known cost */
-    /* Charge to the window; at least the whole window while the cost is unknown. */
+    uint64_t cost_ns; /* cost by earlier measurements */
+    /* Time charged to the window; at least the whole window while the cost is unknown. */
     uint64_t charge_ns;
     uint64_t window_ns; /* window that delays threads; 0: none */
     bool is_graph, is_collective;
@@ -114,7 +117,7 @@ struct launch_ticket {
 
 /* Reads the limits if they have changed. Returns whether launches need more than counting. */
 bool launch_is_armed_slowly(struct process *p);
-/* Delays the launch as the limits require, and charges it. */
+/* Delays the launch as the limits require, and charges the launch to the window. */
 void launch_begin(struct process *p, const struct cost_launch *launch, CUstream handle,
                   bool is_per_thread, struct launch_ticket *ret_ticket);
 void launch_end(struct process *p, struct launch_ticket *ticket);
@@ -126,7 +129,7 @@ void launch_wait(struct process *p);
 /* Returns whether a collective is outstanding on the device: a collective waits for other
  * processes, which may wait for work that the shim would delay here. */
 bool launch_has_collective(struct process *p, int device);
-/* Returns the outstanding GPU time of all devices, as far as marks cover it; 0: none. */
+/* Returns the outstanding GPU time of all devices in streams with marks; 0: none. */
 uint64_t launch_outstanding_ns(struct process *p);
 /* Resets the state in a forked child. */
 void launch_reset(struct launch *launch);

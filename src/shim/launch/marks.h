@@ -1,11 +1,11 @@
 /*
  * Marks: the device writes its progress in a stream into the status page, where other processes
- * read it without a call. A mark is the value of the stream's `launched` at the time of the mark,
- * written after all earlier work of the stream by cuStreamWriteValue64 or, on devices that lack it,
- * by a host function.
+ * read the progress without a call. A mark is the value of the stream's `launched` at the time of
+ * the mark. cuStreamWriteValue64 or, on devices that lack this call, a host function writes the
+ * mark after all earlier work of the stream.
  *
- * Tasks wait for the busy streams of a service. A service's streams are marked after each graph,
- * after every eighth kernel, and before any call by which the program may learn that its work is
+ * Tasks wait for the busy streams of a service. The shim marks a service's streams after each
+ * graph, after every eighth kernel, and before any call that may show the program that its work is
  * done. A task's marks serve its own window.
  */
 #pragma once
@@ -34,20 +34,20 @@ struct marks_pending {
 };
 
 struct marks {
-    struct lock lock; /* held while the way is chosen */
+    struct lock lock; /* protects the choice of `way` */
     _Atomic uint32_t way;
     _Atomic uint64_t address; /* device address of status_page.completed */
     _Atomic uint32_t due;     /* a service has unmarked launches */
     struct marks_pending pending[MARKS_PENDING_MAX];
 };
 
-/* Puts a mark after the stream's launches, unless it has one. Returns false if the driver refused.
- * Not for a capturing stream. */
+/* Puts a mark after the stream's last launch, unless a mark follows that launch already. Returns
+ * false if the driver refused. Not for a capturing stream. */
 bool marks_write(struct process *p, struct stream *stream);
-/* Like marks_write(), for a stream that may capture, or that this thread may be unable to name. */
+/* Like marks_write(), also for a stream that captures, or whose handle this thread cannot use. */
 bool marks_write_if_possible(struct process *p, struct stream *stream);
-/* Puts a mark into every stream that lacks one, before the program of a service may learn that work
- * is done. */
+/* Puts a mark into every stream with unmarked launches, before the program of a service may learn
+ * that work is done. */
 void marks_flush(struct process *p);
 /* Returns whether the device writes marks and can read the page. The calling thread needs a
  * context. */

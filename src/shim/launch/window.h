@@ -7,12 +7,12 @@
  * kernel longer than the window could never start, and a kernel of about that length would leave
  * gaps. The remaining work between two marks is estimated from the time since the latest mark; a
  * wrong estimate admits one launch too early, never two, because the outstanding work without the
- * launch must still be within the window. Of several threads that find the same room, only the one
- * that still finds the charged time unchanged gets it.
+ * launch must still be within the window. If several threads see room for a launch, only the thread
+ * whose compare-and-swap of the charged time succeeds may launch; the others retry.
  *
- * The usual case reads no memory that the device writes: the outstanding work is at most what was
- * charged since the last look at the marks, and the marks are read only when that bound is too
- * high.
+ * In the usual case the shim reads no memory that the device writes. The time charged since the
+ * last read of the marks bounds the outstanding work; the shim reads the marks only when that bound
+ * is too high.
  */
 #pragma once
 #include <stdatomic.h>
@@ -24,31 +24,31 @@
 
 enum {
     WINDOW_MARKS = 2,      /* marks per window of work */
-    WINDOW_DRY_NS = 20000, /* time that a launch takes to reach the device, about */
-    WINDOW_DRY_PARTS = 4,  /* largest such time, as a fraction of a small window */
+    WINDOW_DRY_NS = 20000, /* approximate time that a launch takes to reach the device */
+    WINDOW_DRY_PARTS = 4,  /* limits that time to this fraction of a small window */
     /* Longest wait without progress, in windows or multiples of the outstanding work. */
     WINDOW_HOLD_TIMES = 2,
 };
 
 struct window {
-    _Atomic uint64_t charged_ns; /* time charged for launches that were let in */
-    _Atomic uint64_t begun_ns;   /* the part of charged_ns that is in `started` of the streams */
-    _Atomic uint64_t done_ns;    /* the part of charged_ns that was completed when last read */
+    _Atomic uint64_t charged_ns; /* time charged for admitted launches */
+    _Atomic uint64_t begun_ns;   /* part of charged_ns that is in `started` of the streams */
+    _Atomic uint64_t done_ns;    /* part of charged_ns that was completed at the last read */
 };
 
 /* Returns the outstanding work in the slots of the bit mask. */
 uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
                             uint64_t slots);
-/* Treats the outstanding work in the slots as completed, since its marks seem to be lost, and also
- * work that was charged but never started, whose thread may be gone. If a later mark still arrives,
- * the work after that mark counts again. */
+/* Treats the outstanding work in the slots as completed, since its marks seem to be lost. Also
+ * treats charged work that never started as completed, since its thread may have ended. If a mark
+ * arrives later, the work after that mark counts again. */
 void window_give_up(struct window *window, const struct status_page *status,
                     struct streams *streams, uint64_t slots);
 
 /* Notes that all work up to `launched` is done in the stream, even without a mark. */
 void window_note_done(const struct status_page *status, struct stream *stream, uint64_t launched);
 
-/* left_ns: estimate of the outstanding work that is still to be done. */
+/* Returns whether a launch fits. left_ns: estimate of the work that the device has not done yet. */
 static inline bool window_fits(uint64_t window_ns, uint64_t outstanding_ns, uint64_t left_ns,
                                uint64_t cost_ns)
 {
@@ -64,7 +64,7 @@ static inline void window_charge(struct window *window, uint64_t cost_ns)
     atomic_fetch_add_explicit(&window->charged_ns, cost_ns, memory_order_relaxed);
 }
 
-/* Takes back the charge of a launch that was not made yet. */
+/* Removes the charge of a launch that was not made yet. */
 static inline void window_put_back(struct window *window, uint64_t cost_ns)
 {
     atomic_fetch_sub_explicit(&window->charged_ns, cost_ns, memory_order_relaxed);
@@ -99,13 +99,13 @@ struct window_view {
     uint64_t charged_ns;
 };
 
-/* Reads the outstanding work, and keeps the result for window_take(). */
+/* Reads the outstanding work, and stores the result for window_take(). */
 static inline struct window_view window_look(struct window *window,
                                              const struct status_page *status,
                                              const struct streams *streams, uint64_t slots)
 {
-    /* The order matters: work that is charged when charged_ns is read is in one of the other
-     * two. */
+    /* In this order all charged work counts: as outstanding in its stream, or as charged but not
+     * begun. */
     uint64_t begun = atomic_load_explicit(&window->begun_ns, memory_order_acquire);
     uint64_t outstanding = window_outstanding(status, streams, slots);
     uint64_t charged = atomic_load_explicit(&window->charged_ns, memory_order_acquire);
@@ -116,7 +116,8 @@ static inline struct window_view window_look(struct window *window,
     return (struct window_view){.outstanding_ns = outstanding, .charged_ns = charged};
 }
 
-/* Charges a launch that fits by that view. Returns false if another thread has charged since. */
+/* Charges a launch that fits by the view. Returns false if another thread charged a launch
+ * since. */
 static inline bool window_take_seen(struct window *window, struct window_view view,
                                     uint64_t cost_ns)
 {

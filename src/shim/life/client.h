@@ -1,17 +1,17 @@
 /*
- * The source of the process's limits and the place of its reports: its three pages (abi/page.h).
+ * The process's three pages (abi/page.h), which contain its limits and its reports.
  *
  * With an agent (GPUMUX_REGISTER) the process shares the pages with the agent. Without an agent the
- * pages belong to the process alone, and the limits page is filled from the environment. The
- * environment is also used if GPUMUX_REGISTER is set but no agent has ever been there, as in a
+ * pages belong to the process alone, and the shim fills the limits page from the environment. The
+ * shim also uses the environment if GPUMUX_REGISTER is set but no agent ever answered, as in a
  * container without the agent's socket, provided that GPUMUX_QUOTA_BYTES is set:
  *
- *   GPUMUX_QUOTA_BYTES    device memory that this process may hold on each device, decimal
+ *   GPUMUX_QUOTA_BYTES    device memory that this process may allocate on each device, in bytes
  *   GPUMUX_KIND           service, or task (the default)
- *   GPUMUX_WINDOW_US      GPU time that a task may have outstanding on each device
- *   GPUMUX_GATE_US        longest wait of a task's launch for a busy service
- *   GPUMUX_LINGER_US      time that a service must have been idle before a task goes on
- *   GPUMUX_RATE_PERMILLE  part of each device's time that a task may use
+ *   GPUMUX_WINDOW_US      GPU time that a task may have outstanding on each device, in us
+ *   GPUMUX_GATE_US        longest wait of a task's launch for a busy service, in us
+ *   GPUMUX_LINGER_US      time that a service must have been idle before a task continues, in us
+ *   GPUMUX_RATE_PERMILLE  part of each device's time that a task may use, in thousandths
  *
  * The readers of a limit do not depend on its source.
  */
@@ -26,15 +26,15 @@
 
 enum {
     CLIENT_WAIT_MS = 2000, /* wait for a promised agent, at the first CUDA call */
-    /* Wait for an agent that is slow, or that has left its socket and will be restarted. */
+    /* Wait for an agent that is slow, or whose socket remains until the agent is restarted. */
     CLIENT_AWAY_MS = 15000,
     CLIENT_CHECK_EVERY = 1024, /* launches between two checks that the agent is alive */
-    /* Window of a task whose agent does not answer: harmless if the task is killed. */
+    /* Window of a task without an agent: harmless if the task is killed. */
     CLIENT_WINDOW_US = 20000,
 };
 
-/* A file descriptor of the shim, usable only while it still refers to the same file: the program
- * may close descriptors that it does not know, as daemons do, and reuse their numbers. */
+/* A file descriptor of the shim. The shim uses the descriptor only while it refers to the same
+ * file: daemons close all unknown descriptors and reuse their numbers. */
 struct client_file {
     int fd; /* -1: none */
     uint64_t inode;
@@ -47,32 +47,32 @@ struct client {
     struct neighbours neighbours;
     struct ledger_page *ledger;
     uint32_t slot;      /* index in the ledger */
-    bool is_registered; /* with an agent */
-    /* Protects the fields below; a thread that finds it taken leaves the work to its owner. */
+    bool is_registered; /* an agent has accepted the process */
+    /* Protects the fields below; a thread that finds the lock taken leaves the work to the
+     * owner. */
     struct lock lock;
     int64_t tried_ms; /* time of the latest attempt to register with a new agent */
     struct client_file socket, status_file, ledger_file;
 };
 
-/* Makes the pages. Waits for an agent at most wait_ms, and at most CLIENT_AWAY_MS if an agent is or
- * has been there. Returns false if limits were promised but are not available: the process must not
+/* Creates the pages. Waits for an agent at most wait_ms, and at most CLIENT_AWAY_MS if an agent's
+ * socket exists. Returns false if limits were promised but are not available: the process must not
  * use the device. *client need not be initialised, and is undefined after a failure. */
 bool client_start(struct client *client, int wait_ms);
-/* Releases the parent's pages and socket in a forked child, without changing them for the
- * parent. */
+/* Releases the parent's pages and socket in a forked child, without effect on the parent. */
 void client_leave(struct client *client);
 
 /* Sends the agent the device files that the process has open (REGISTER_FILES). */
 void client_show_files(struct client *client);
-/* Reads the agent's messages: neighbours that came and went. */
+/* Reads the agent's messages: new neighbours, and the end of neighbours. */
 void client_listen(struct client *client);
-/* Checks whether the agent is alive and, if not, looks for a new agent, at most once a second. The
- * process keeps its pages, its slot and its limits until a new agent changes them. Returns true if
- * the process has registered with a new agent. */
+/* Checks whether the agent is alive and, if not, tries to register with a new agent, at most once a
+ * second. The process keeps its pages, its slot and its limits until a new agent changes the
+ * limits. Returns true if the process has registered with a new agent. */
 bool client_check(struct client *client);
 
-/* Reads messages if there are new ones, and checks the agent now and then. Call at every launch or
- * copy; `count` is the number of earlier calls. */
+/* Reads new messages, and checks the agent once in CLIENT_CHECK_EVERY calls. Call at every launch
+ * or copy; `count` is the number of earlier calls. */
 static inline void client_poll(struct client *client, uint64_t count)
 {
     if (__builtin_expect(atomic_load_explicit(&client->limits->messages, memory_order_acquire) !=

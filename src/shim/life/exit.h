@@ -1,20 +1,19 @@
 /*
- * The end of the process. An MPS client that dies with much outstanding work takes its neighbours
- * with it. The shim therefore drains a process that ends: launches stop, the shim waits for
- * outstanding work, at most EXIT_DRAIN_MS, and the process then ends as it would have without the
- * shim.
+ * The end of the process. If an MPS client dies with much outstanding work, its neighbours die too.
+ * The shim therefore drains a process that ends: the shim stops launches and waits for outstanding
+ * work, at most EXIT_DRAIN_MS. Then the process ends as without the shim.
  *
- *   a signal's default action   The shim's handler takes its place (signals.h). The handler marks
- *                               the process as closing, wakes the shim's thread and pauses: it may
- *                               have interrupted a thread inside the driver, which must go on. The
- *                               shim's thread drains, and raises the signal again with its default
- *                               action. A second signal ends the process at once, except within
- *                               EXIT_SAME_MS of the first: senders often signal a group and its
- *                               leader.
+ *   a signal's default action   The shim's handler replaces the action (signals.h). The handler
+ *                               marks the process as closing, wakes the shim's thread and pauses:
+ *                               an interrupted thread inside the driver must continue. The shim's
+ *                               thread drains the process, and raises the signal again with its
+ *                               default action. A second signal ends the process at once, except
+ *                               within EXIT_SAME_MS of the first: senders often signal a group and
+ *                               its leader.
  *   the program's own handler   The handler runs at once and may launch.
- *   exit, quick_exit, _exit     The call waits until the shim's thread has drained. Launches of
- *                               other threads wait until then and go on afterwards, since the
- *                               program may wait for these threads.
+ *   exit, quick_exit, _exit     The call waits until the shim's thread has drained the process.
+ *                               Launches of other threads wait too and continue afterwards, since
+ *                               the program may wait for these threads.
  *   a crash, SIGKILL            Crashes and SIGKILL cannot be intercepted; the window bounds the
  *                               damage (window.h).
  *
@@ -34,9 +33,9 @@ struct process;
 
 enum {
     EXIT_DRAIN_MS = 1500,
-    /* Pause of a handler, which may have interrupted a thread that holds a driver's lock. */
+    /* Pause of a handler, which may have interrupted a thread inside a lock of the driver. */
     EXIT_PAUSE_MS = 100,
-    /* Signals within this time count as one; a handler may have to wait for another's pause. */
+    /* Signals within this time count as one; one handler's pause may delay another handler. */
     EXIT_SAME_MS = 300,
 };
 
@@ -52,7 +51,7 @@ enum exit_state {
 struct exit {
     _Atomic uint32_t state;  /* enum exit_state; delayed launches wait for a change */
     _Atomic int32_t process; /* process that the shim's thread belongs to; 0: no thread */
-    /* Number of requested and of completed drains; waiters sleep on these words. */
+    /* Numbers of requested and of completed drains; waiting threads sleep on these words. */
     _Atomic uint32_t asked, done;
     _Atomic uint32_t signal;        /* signal that ends the process; 0: none */
     _Atomic uint64_t signal_ms;     /* time of that signal */

@@ -1,6 +1,6 @@
 /*
  * The files through which the process uses its devices: the driver's open files below /dev/nvidia*,
- * or those of emulated devices.
+ * or the files of emulated devices.
  */
 #pragma once
 #include <stddef.h>

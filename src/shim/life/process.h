@@ -1,11 +1,10 @@
 /*
- * life/ is the process from its first CUDA call to its end: its state, its limits, its agent and
- * its end. life/ uses sys/ and hook/; this header alone also uses memory/ and launch/, since the
- * state contains their parts.
+ * life/ handles the process from its first CUDA call to its end: the state of the process, its
+ * limits, its agent and its end. life/ uses sys/ and hook/; this header alone also uses memory/ and
+ * launch/, since the state contains their parts.
  *
- * struct process is the state that the shim keeps of the process that it is loaded into, and the
- * one writable global of the library. Loading the library does nothing; the first call of the
- * driver starts the shim.
+ * struct process is the shim's state in a process, and the only writable global of the library.
+ * Loading the library does nothing; the first call of the driver starts the shim.
  *
  *   new ──first call──▶ starting ──▶ ready     limits are known, hooks act
  *    ▲                      │
@@ -13,11 +12,14 @@
  *    │                      └──▶ refused       limits were promised but are not available
  *    └── fork: the child is a process of its own, and registers again at its first call
  *
- * All failures of the shim are handled here. Without a driver, hooks return
- * CUDA_ERROR_STUB_LIBRARY, and the next call tries again. If an agent was promised
- * (GPUMUX_REGISTER) and does not answer, the limits of the environment apply; without these, every
- * hook that grants something returns CUDA_ERROR_SYSTEM_NOT_READY. Any other failure costs a
- * protection and is counted, but never harms the process.
+ * Failures. Without a driver, hooks return CUDA_ERROR_STUB_LIBRARY, and the next call retries. If
+ * an agent was promised (GPUMUX_REGISTER) and does not answer, the limits of the environment apply.
+ * Without limits in the environment, every hook that grants something returns
+ * CUDA_ERROR_SYSTEM_NOT_READY. After any other failure, the shim counts the failure and continues
+ * with less protection, without harm to the process.
+ *
+ * This folder has the process: its start, its agent and its end. Files of the folder shim/life may
+ * include abi, shim/sys, shim/hook.
  */
 #pragma once
 #include <stdatomic.h>
@@ -53,11 +55,11 @@ enum { PROCESS_ENTRIES = 2 }; /* dlsym, dlvsym */
 
 struct process {
     /* Fields that every launch reads, in one cache line. */
-    /* State of enum process_state; while starting, also the process and thread that start. */
+    /* enum process_state; while starting, also the process and the thread that start the shim. */
     _Alignas(64) _Atomic uint64_t state;
-    struct launch *launch;       /* set while READY; a separate mapping that is never unmapped */
+    struct launch *launch;       /* valid while READY; a separate mapping, never unmapped */
     struct client client;        /* valid while READY */
-    _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim tries again now and then */
+    _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim retries once a second */
     _Atomic uint32_t has_fork_handler;
     struct libraries libraries;
     _Atomic(void *) behind_entry[PROCESS_ENTRIES];
@@ -78,11 +80,11 @@ _Static_assert(offsetof(struct process, client.neighbours.pages) <= 64,
 
 extern struct process the_process __attribute__((visibility("hidden")));
 
-/* Starts the shim if it has not started, or waits for the thread that starts it. */
+/* Starts the shim, or waits for the thread that starts the shim. */
 struct process *process_enter_slowly(void);
 
 /* Returns the process. Every hook begins with this call. Afterwards the state is READY, PASSIVE or
- * REFUSED, unless there is no driver, or this very thread is starting the shim. */
+ * REFUSED, unless the process has no driver, or the calling thread is starting the shim. */
 static inline struct process *process_enter(void)
 {
     struct process *p = &the_process;
@@ -91,7 +93,7 @@ static inline struct process *process_enter(void)
     return p;
 }
 
-/* Returns whether hooks count, limit and delay. If not, a hook passes its call on. */
+/* Returns whether hooks count, limit and delay calls. Otherwise hooks only call the driver. */
 static inline bool process_is_ready(const struct process *p)
 {
     return __builtin_expect(atomic_load_explicit(&p->state, memory_order_acquire) == PROCESS_READY,
@@ -107,14 +109,14 @@ static inline bool process_is_refused(const struct process *p)
 /* Returns whether the process started with GPUMUX_DISABLE=1 in its environment. */
 bool process_is_disabled(void);
 
-/* Adds to a counter of the status page. Returns its earlier value. */
+/* Adds n to a counter of the status page. Returns the counter's earlier value. */
 static inline uint64_t process_count(struct process *p, enum status_counter counter, uint64_t n)
 {
     return atomic_fetch_add_explicit(&p->client.status->counters[counter], n, memory_order_relaxed);
 }
 
-/* Returns whether the shim delays, marks or charges launches; if not, it only counts them. The
- * process must be ready. */
+/* Returns whether the shim delays, marks or charges launches; if not, the shim only counts
+ * launches. The process must be ready. */
 static inline bool process_guards_launches(struct process *p)
 {
     if (__builtin_expect(atomic_load_explicit(&p->client.limits->sequence, memory_order_relaxed) +

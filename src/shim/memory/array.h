@@ -1,4 +1,4 @@
-/* The elements of an array. */
+/* The size of an array's elements. */
 #pragma once
 #include <stdint.h>
 
@@ -6,5 +6,6 @@
 
 struct process;
 
-/* Returns the size of an element, or a lower bound; 1 if the driver does not know the array. */
+/* Returns the size of an element or a lower bound, in bytes; 1 if the driver does not know the
+ * array. */
 uint64_t array_element_bytes(struct process *p, CUarray array);

@@ -8,7 +8,7 @@
 
 /* Arrays are indexed as in devices.h. All zero: no contexts. */
 struct contexts {
-    struct lock locks[PAGE_DEVICES_MAX]; /* one context of a device is made at a time */
+    struct lock locks[PAGE_DEVICES_MAX]; /* protects the creation of a context on the device */
     _Atomic(CUcontext) primaries[PAGE_DEVICES_MAX];
-    _Atomic uint32_t made; /* contexts ever made, including those that have ended */
+    _Atomic uint32_t made; /* number of contexts ever created, including ended contexts */
 };

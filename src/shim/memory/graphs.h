@@ -17,7 +17,7 @@
 struct process;
 
 struct graphs_device {
-    struct lock lock; /* held over a launch, with the reads before and after it */
+    struct lock lock; /* protects a launch, with the reads before and after the launch */
     CUdevice device;
     _Atomic uint64_t counted_bytes;
 };
@@ -26,8 +26,8 @@ struct graphs_device {
 struct graphs {
     _Atomic uint32_t devices; /* bit i: graphs allocate on the device with index i (devices.h) */
     struct graphs_device on[PAGE_DEVICES_MAX];
-    /* By handle plus index: `bytes` of all allocations, and in `value` the largest sum at one time
-     * if the nodes run one after another. */
+    /* By handle plus index of the device. `bytes`: sum of all allocations of the graph; `value`:
+     * largest sum at one time if the nodes run one after another. */
     struct allocations needs;
 };
 _Static_assert(PAGE_DEVICES_MAX <= 16, "handles are multiples of 16");
@@ -44,7 +44,7 @@ bool graphs_begin(struct process *p, CUgraphExec graph, struct graphs_ticket *re
 /* Call after the driver's call, whatever its result. */
 void graphs_end(struct process *p, const struct graphs_ticket *ticket);
 
-/* Parts of pools_settle() and pools_let_go(), for the pools of graphs. */
+/* Like pools_settle() and pools_let_go(), for the pools of graphs. */
 bool graphs_settle(struct process *p);
 bool graphs_let_go(struct process *p, int device);
 /* Resets the state in a forked child. */

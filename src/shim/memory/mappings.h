@@ -1,15 +1,16 @@
 /*
- * Device memory by handles (cuMemCreate): the process holds the memory while an unreleased handle
- * or a mapped range of addresses refers to it. Imported memory counts for the process that made it.
+ * Device memory by handles (cuMemCreate). The process is charged for the memory while an unreleased
+ * handle or a mapped range of addresses refers to the memory. Imported memory counts for the
+ * process that created the memory.
  */
 #pragma once
 #include "shim/memory/allocations.h"
 #include "shim/sys/lock.h"
 
-/* A memory is a record in `memories` with a number of its own; handles and ranges are its
- * references. */
+/* Each piece of memory is a record in `memories` with a unique number; handles and ranges refer to
+ * this number. */
 struct mappings {
-    /* Held over calls that map, unmap or retain, in which addresses change owners. */
+    /* Protects calls that map, unmap or retain, in which addresses change owners. */
     struct lock remapping;
     struct lock lock;            /* protects all fields below; taken inside `remapping` */
     struct allocations memories; /* by number: bytes and device; value: references */

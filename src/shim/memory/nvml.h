@@ -1,7 +1,7 @@
 /*
- * NVML, through which programs also query the device's memory: NVML reports the quota as the driver
- * does. A program gets NVML by dlsym (calls_route) or by being linked with it, and may not load the
- * driver at all: the shim then loads the driver to match devices by UUID.
+ * Programs also query the device's memory through NVML: the hooks of NVML report the quota as the
+ * hooks of the driver do. A program gets NVML by dlsym (calls_route()) or by a link with NVML. If
+ * the program does not load the driver, the shim loads the driver to match devices by UUID.
  */
 #pragma once
 #include <stdatomic.h>
@@ -21,9 +21,9 @@ enum nvml_call {
 #define USED(symbol, ...)
 #include "shim/hook/nvml_calls.def"
 
-/* All zero: nothing has been looked up. */
+/* All zero: no function was looked up yet. */
 struct nvml {
-    /* Indexed by enum nvml_call; NULL: not looked up, or not there. */
+    /* Indexed by enum nvml_call; NULL: not looked up yet, or missing. */
     _Atomic(void *) real[NVML_CALLS];
 };
 

@@ -19,7 +19,7 @@ static inline uint64_t clock_now_ns(void)
     return clock_read(CLOCK_MONOTONIC);
 }
 
-/* Returns a time up to a few milliseconds in the past, at a much lower cost. */
+/* Returns a time up to a few milliseconds in the past, at a much lower cost than clock_now_ns(). */
 static inline uint64_t clock_coarse_ns(void)
 {
     return clock_read(CLOCK_MONOTONIC_COARSE);

@@ -1,7 +1,7 @@
 /*
- * A lock between the threads of one process, on a futex. Some C libraries that the shim is loaded
- * into lack pthread's locks. A forked child initialises the locks that it inherits; processes share
- * no lock.
+ * A lock between the threads of one process, on a futex. Some programs that load the shim have a C
+ * library without pthread's locks. A forked child initialises the locks that the child inherits;
+ * processes share no lock.
  */
 #pragma once
 #include <linux/futex.h>
@@ -11,16 +11,17 @@
 
 #include "shim/sys/sys.h"
 
-/* Set by waiting threads. The other bits of the word are the lock's owner (lock_self); 0: free. */
+/* Bit set by waiting threads. The other bits of the word are the lock's owner (lock_self()); 0:
+ * free. */
 enum { LOCK_WAITED_FOR = 1 };
 
 struct lock {
     _Atomic uint32_t state; /* owner and LOCK_WAITED_FOR; 0: free */
 };
 
-/* Returns the owner's number. Lock and owner are one word, so that a signal handler never finds a
- * lock without its owner. Two threads whose blocks are a multiple of 64 GiB apart would get the
- * same number. */
+/* Returns the calling thread's number as an owner. Lock and owner are one word, so that a signal
+ * handler never finds a lock without its owner. Two threads with control blocks a multiple of 64
+ * GiB apart would get the same number. */
 static inline uint32_t lock_self(void)
 {
     return (uint32_t)(sys_thread_word() >> 6) << 2 | 2;
@@ -38,8 +39,8 @@ static inline bool lock_try(struct lock *lock)
     return atomic_compare_exchange_strong(&lock->state, &none, lock_self());
 }
 
-/* Takes the lock, and waits for it if necessary. Returns false if this very thread has the lock: a
- * signal handler interrupted the thread, and would wait for ever. */
+/* Takes the lock, and waits if necessary. Returns false if the calling thread already owns the
+ * lock: a signal handler interrupted that thread, and would wait for ever. */
 static inline bool lock_enter(struct lock *lock)
 {
     uint32_t self = lock_self(), state = 0;
@@ -58,8 +59,8 @@ static inline bool lock_enter(struct lock *lock)
     return false;
 }
 
-/* Takes the lock. Only for code that signal handlers do not call, or in which the driver would
- * deadlock too. */
+/* Takes the lock, and waits if necessary. Only for code that signal handlers do not call, or in
+ * which the driver would deadlock too. */
 static inline void lock_take(struct lock *lock)
 {
     while (!lock_enter(lock))

@@ -1,11 +1,13 @@
 /*
- * sys/ stands in for the C library, parts of which other libraries may have replaced: system calls,
- * time, locks, text, and instrumentation of test and bench builds. Every other room may use sys/;
- * sys/ uses no other room.
+ * sys/ replaces the C library, because other libraries may have replaced parts of the C library:
+ * system calls, time, locks, text, and instrumentation of test and bench builds. Every other folder
+ * of the shim may use sys/; sys/ uses no other folder.
  *
- * The functions below make system calls directly. They set no errno, are no cancellation points,
- * and need no symbol that another preloaded library could have replaced or an older C library could
- * lack. Each returns the kernel's result or a negative errno.
+ * The functions below make system calls directly. The functions set no errno, are no cancellation
+ * points, and need no symbol that another preloaded library may replace or an older C library may
+ * lack. Each function returns the kernel's result or a negative errno.
+ *
+ * Files of the folder shim/sys may include nothing.
  */
 #pragma once
 #include <stddef.h>
@@ -39,8 +41,8 @@ static inline int sys_gettid(void)
     return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Returns the address of the thread's own block, which no other living thread has: an identity that
- * costs less than gettid. */
+/* Returns the address of the calling thread's control block, which identifies the thread at a lower
+ * cost than gettid. */
 static inline uint64_t sys_thread_word(void)
 {
     uint64_t word;
@@ -70,8 +72,8 @@ static inline int sys_munmap(const void *address, size_t bytes)
     return (int)sys_call(SYS_munmap, (long)address, (long)bytes, 0, 0, 0, 0);
 }
 
-/* Blocks every signal except those that the C library sends to all threads to change their user, or
- * to cancel a thread: their senders wait. Returns the mask that was in force before. */
+/* Blocks every signal except those that the C library sends to change the user of all threads or to
+ * cancel a thread: the senders of these signals wait. Returns the previous mask. */
 static inline uint64_t sys_block_signals(void)
 {
     const uint64_t internal = UINT64_C(7) << 31; /* signals 32, 33 and 34 */

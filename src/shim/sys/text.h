@@ -1,4 +1,4 @@
-/* Comparison of names without the C library, which the entry must not call (entry.c says why). */
+/* Compares names without the C library, which entry.c must not call (entry.c explains why). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

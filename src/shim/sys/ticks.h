@@ -1,6 +1,6 @@
 /*
- * Measures the time that launches spend in the shim. Only libraries of the bench and of a test,
- * built with GPUMUX_TICKS, have this code.
+ * Measures the time that launches spend in the shim. Only the libraries of the bench and of a test
+ * contain this code; these libraries are built with GPUMUX_TICKS.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 struct ticks {
     _Atomic uint64_t launches;
-    /* Ticks of the processor's counter, without those inside the driver's call. */
+    /* Ticks of the processor's counter, without the ticks inside the driver's call. */
     _Atomic uint64_t ticks;
 };
 extern struct ticks gpumux_ticks;

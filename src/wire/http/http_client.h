@@ -5,6 +5,8 @@
  * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between
  * requests, every wait with a deadline. The client never repeats a request, because only the caller
  * knows whether a repetition is safe. One thread uses a client.
+ *
+ * Files of the folder wire/http may include base, tls, wire.
  */
 #pragma once
 #include <stdbool.h>
