@@ -378,6 +378,9 @@ struct shown_spec {
     size_t bytes; /* bytes of all specs parsed so far */
 };
 void shown_spec_done(struct shown_spec *shown);
+/* Replaces the stored text of a queued workload, which is as old as its state, by the present
+ * reason for waiting. Leaves the text of any other workload. */
+void control_refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT_MAX]);
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,
                   struct shown_spec *shown);

@@ -166,8 +166,7 @@ static void say_readiness(const struct workload_spec *spec, char text[WORKLOAD_T
         (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until the service reports that it is ready");
 }
 
-/* Replaces the stored note of a waiting workload, which is as old as its state. */
-static void refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT_MAX])
+void control_refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT_MAX])
 {
     bool never;
     const char *note = c->cluster ? cluster_note(c->cluster, id, &never) : NULL;
@@ -207,7 +206,7 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         const struct attempt *a = workload_status_attempt(&status);
         struct json_writer w;
         if (row->state == WORKLOAD_QUEUED)
-            refresh_note(c, row->id, status.text);
+            control_refresh_note(c, row->id, status.text);
         if (row->spec && row->state == WORKLOAD_STARTING && !status.text[0])
             say_readiness(&shown->spec, status.text);
         json_writer_init(&w, out);

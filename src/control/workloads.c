@@ -106,7 +106,10 @@ int control_locate(struct error *e, struct control *c, uint64_t workload, int wa
 {
     *ret = (struct located){0};
     struct locating l = {.at = ret, .wanted = wanted, .error = e};
-    return store_get(e, c->store, workload, locate_row, &l);
+    int r = store_get(e, c->store, workload, locate_row, &l);
+    if (r == 0)
+        control_refresh_note(c, workload, ret->text);
+    return r;
 }
 
 /* ---- list and get ---- */

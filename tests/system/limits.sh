@@ -9,11 +9,14 @@ exits() {
     "${@:2}" > "$work/out" 2> "$work/err" || got=$?
     [ $got = "$1" ] || fail "'${*:2}' exited with $got, not $1: $(cat "$work/out" "$work/err")"
 }
-# waits_for ID TEXT: both the queue and explain print TEXT.
+# waits_for ID TEXT: the queue, explain and logs print TEXT.
 waits_for() {
     wait_field "$1" state queued
     [[ $(field "$1" text) = *"$2"* ]] || fail "$1 waits for '$2'? $(show "$1")"
     "$gpumux" explain "$1" | grep -qF "$2" || fail "$1 waits for '$2'? $("$gpumux" explain "$1")"
+    exits 1 "$gpumux" logs "$1"
+    grep -qF "it has not run yet: " "$work/err" && grep -qF "$2" "$work/err" \
+        || fail "$1 waits for '$2'? $(cat "$work/err")"
 }
 
 echo "-- an allowance"

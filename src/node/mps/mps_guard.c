@@ -108,7 +108,8 @@ int mps_guard_open(struct error *e, struct mps_guard *g)
         return 0;
     close(g->lock_fd);
     g->lock_fd = -1;
-    return error_set(e, ERR_BUSY, "gpumux mps-guard does not let go of %s/mps.lock: kill it",
+    return error_set(e, ERR_BUSY,
+                     "the process gpumux mps-guard keeps %s/mps.lock locked: kill that process",
                      g->state);
 }
 
