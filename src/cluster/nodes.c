@@ -80,7 +80,8 @@ static bool device_equal(const struct device *a, const struct device *b)
 static bool info_equal(const struct node_info *a, const struct node_info *b)
 {
     if (strcmp(a->instance, b->instance) != 0 || strcmp(a->version, b->version) != 0 ||
-        a->device_count != b->device_count || !labels_equal(&a->labels, &b->labels))
+        a->cores != b->cores || a->device_count != b->device_count ||
+        !labels_equal(&a->labels, &b->labels))
         return false;
     for (int i = 0; i < a->device_count; i++)
         if (!device_equal(&a->devices[i], &b->devices[i]))

@@ -28,6 +28,7 @@ struct node_info {
     char instance[NODE_INSTANCE_MAX];
     char version[NODE_VERSION_MAX]; /* gpumux version of the node */
     struct pairs labels;            /* owned by the arena of the message or of the cluster */
+    int cores;                      /* CPUs that the node may use; 0: unknown */
     int device_count;
     struct device devices[NODE_DEVICES_MAX];
 };

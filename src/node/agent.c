@@ -1,6 +1,7 @@
 #include "node/agent.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,9 @@ static int describe_node(struct error *e, struct agent *a)
         return r;
     str_copy(a->info.version, sizeof a->info.version, GPUMUX_VERSION);
     a->info.labels = a->config->node_labels;
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+        a->info.cores = CPU_COUNT(&cores);
     struct error none = {0};
     r = gpu_open(&none, a->emulate, a->emulate_libraries, &a->gpu);
     if (r < 0 && a->emulate) { /* explicitly requested, so that failure is an error */

@@ -31,6 +31,7 @@ static const struct field node_info_members[] = {
     FIELD("instance", instance, .in = NODE_SAYS),
     FIELD("version", version),
     FIELD("labels", labels, .most = WORKLOAD_LABELS_MAX),
+    FIELD("cores", cores, .flags = FIELD_NEWER, .in = NODE_SAYS),
     FIELD_LIST("devices", devices, device_count, .fields = &device_fields, .in = NODE_SAYS),
 };
 #undef OF

@@ -134,6 +134,7 @@ static void node_record_reads_back_equal(void **state)
         .instance = "4711",
         .version = "0.1.0",
         .labels = {2, labels},
+        .cores = 96,
         .device_count = 2,
         .devices = {{"GPU-1", "NVIDIA H200", 0, UINT64_C(150754820096), 132, false},
                     {"GPU-2", "T4", 7, UINT64_MAX, 40, true}},
@@ -151,6 +152,7 @@ static void node_record_reads_back_equal(void **state)
     assert_string_equal(b.version, "0.1.0");
     assert_int_equal(b.labels.count, 2);
     assert_true(pairs_contain(&b.labels, &a.labels));
+    assert_int_equal(b.cores, 96);
     assert_int_equal(b.device_count, 2);
     assert_memory_equal(&a.devices[0], &b.devices[0], offsetof(struct device, model));
     assert_string_equal(b.devices[0].model, "NVIDIA H200");
