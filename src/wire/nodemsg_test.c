@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,7 +142,8 @@ static struct grant random_grant(struct rng *rng)
 
 static struct nodemsg random_message(struct rng *rng, struct parts *p)
 {
-    p->node = (struct node_info){.name = "box", .instance = "i", .version = "v", .device_count = 1};
+    p->node = (struct node_info){
+        .name = "box", .instance = "i", .version = "v", .cores = 64, .device_count = 1};
     p->node.devices[0] = (struct device){"GPU-1", "T4", 0, rng_u64(rng), 40, true};
     for (size_t i = 0; i < LIST_MAX; i++)
         p->reports[i] = random_report(rng);
@@ -365,6 +367,7 @@ static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg 
     case NODEMSG_HELLO:
         assert_protocols_equal(a, b);
         assert_string_equal(a->node->name, b->node->name);
+        assert_int_equal(a->node->cores, b->node->cores);
         assert_int_equal(a->node->devices[0].memory_bytes, b->node->devices[0].memory_bytes);
         assert_reports_equal(a, b);
         assert_health_equal(a, b);
@@ -579,6 +582,62 @@ static void node_message_beyond_limit_is_refused(void **state)
     str_done(&line);
 }
 
+/* Each text is the longest and each character is escaped, so no hello is longer. */
+static void hello_of_most_attempts_fits_line(void **state)
+{
+    (void)state;
+    struct attempt_report *reports = calloc(NODEMSG_ATTEMPTS_MAX, sizeof *reports);
+    struct node_info *node = calloc(1, sizeof *node);
+    struct device_health *health = calloc(NODE_DEVICES_MAX, sizeof *health);
+    struct str line;
+    assert_true(reports && node && health);
+    for (size_t i = 0; i < NODEMSG_ATTEMPTS_MAX; i++) {
+        reports[i] = (struct attempt_report){.workload = UINT64_MAX,
+                                             .attempt = INT_MAX,
+                                             .phase = ATTEMPT_STARTING,
+                                             .started_wall_ms = WORKLOAD_TIME_MS_MAX,
+                                             .ended_wall_ms = WORKLOAD_TIME_MS_MAX,
+                                             .exit_code = INT_MIN,
+                                             .signal = 64,
+                                             .never_ran = true,
+                                             .verdict = VERDICT_END - 1,
+                                             .cleared = true,
+                                             .turn = INT_MAX,
+                                             .suspension = SUSPENSION_RETURNING,
+                                             .evicted = true};
+        memset(reports[i].text, '\1', sizeof reports[i].text - 1);
+    }
+    node->device_count = NODE_DEVICES_MAX;
+    for (size_t d = 0; d < NODE_DEVICES_MAX; d++) {
+        memset(node->devices[d].uuid, 'u', DEVICE_UUID_MAX - 1);
+        memset(node->devices[d].model, '\1', DEVICE_MODEL_MAX - 1);
+        memset(health[d].uuid, 'u', DEVICE_UUID_MAX - 1);
+        memset(health[d].cause, '\1', WORKLOAD_TEXT_MAX - 1);
+    }
+    memset(node->name, 'n', NODE_NAME_MAX - 1);
+    struct nodemsg msg = {.type = NODEMSG_HELLO,
+                          .protocol = NODEMSG_PROTOCOL,
+                          .version = "v",
+                          .node = node,
+                          .attempt_count = NODEMSG_ATTEMPTS_MAX,
+                          .attempts = reports,
+                          .health_count = NODE_DEVICES_MAX,
+                          .health = health};
+    str_init(&line, NODEMSG_LINE_MAX);
+    assert_int_equal(nodemsg_write(&msg, &line), 0);
+    struct arena arena;
+    struct error e = {0};
+    arena_init(&arena, 8 * NODEMSG_LINE_MAX);
+    if (nodemsg_parse(&e, &arena, str_text(&line), line.length - 1, &msg) < 0)
+        fail_msg("%s: %s", e.field, e.text);
+    assert_int_equal(msg.attempt_count, NODEMSG_ATTEMPTS_MAX);
+    arena_done(&arena);
+    str_done(&line);
+    free(reports);
+    free(node);
+    free(health);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +646,7 @@ int main(void)
         cmocka_unit_test(node_message_unknown_parts_are_ignored),
         cmocka_unit_test(grant_ran_before_defaults_from_attempt),
         cmocka_unit_test(node_message_beyond_limit_is_refused),
+        cmocka_unit_test(hello_of_most_attempts_fits_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
