@@ -32,14 +32,13 @@ void attempt_attach(struct cluster *c, struct workload *w, struct node *n)
 {
     w->node = n;
     list_append(&n->open, &w->on_node);
-    n->open_count++;
     w->booked_boot_ms = c->now.boot_ms;
     w->misplaced_since_ms = 0;
     w->measured_pd = w->predicted_pd = 0;
     w->is_slowness_told = false;
     if (!w->status.off_device)
         inventory_book(c, w);
-    inventory_refresh_node(c, n);
+    inventory_count(c, n, &w->needs, 1);
 }
 
 void attempt_open(struct cluster *c, struct workload *w, const struct policy_decision *decision)
@@ -75,14 +74,13 @@ static void detach(struct cluster *c, struct workload *w)
     inventory_release(c, w);
     list_remove(&w->on_node);
     w->node = NULL;
-    n->open_count--;
     list_remove(&w->held);
     w->grant_due = w->stop_due = w->turn_due = w->forgotten = false;
     w->status.hold = HOLD_NONE;
     w->status.off_device = false;
     w->resume_again_ms = 0;
     timer_clear(c, &w->timer);
-    inventory_refresh_node(c, n);
+    inventory_count(c, n, &w->needs, -1);
     queue_room_appeared(c);
 }
 

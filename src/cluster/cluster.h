@@ -51,9 +51,6 @@
 
 struct cluster;
 
-/* Limit of open attempts on one node, which bounds the hello; at the limit the node is full. */
-enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
-
 /* Limit of all unmet dependencies of live workloads, which are kept in memory and in the store. An
  * array that depends on an array counts with the product of both sizes. */
 enum { CLUSTER_DEPENDENCIES_MAX = 1000 * 1000 };
@@ -73,6 +70,8 @@ struct cluster_config {
     const struct forecast *forecast; /* borrowed; NULL: none */
     struct policy_options options;
     int max_neighbours;
+    int attempts_max;  /* limit of open attempts on one node, which bounds the hello */
+    int cpu_tasks_max; /* limit of those without devices; 0: twice the node's cores */
     int64_t ageing_ms; /* waiting time equivalent to one point of priority */
     const struct cluster_allowance *allowances; /* borrowed */
     /* 0: no allowances; otherwise users without an allowance borrow everything. */

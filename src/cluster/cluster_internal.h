@@ -147,7 +147,7 @@ struct node {
     uint64_t session, sequence;
     int64_t heard_boot_ms;
     struct list open; /* workloads with an open attempt on this node */
-    size_t open_count;
+    size_t open_count, cpu_only_count;
     /* Due when the node is silent, then when it is lost; may fire early, never late. */
     struct timer timer;
 };
@@ -447,9 +447,11 @@ void doubt_tick(struct cluster *c, struct node *n);
 /* Rebuilds the devices after a node appeared or its devices changed. Returns 0 or
  * -ERR_NO_MEMORY. */
 int inventory_rebuild(struct cluster *c);
-/* Updates a node in the inventory after its connection, drained mark or number of attempts
- * changed. */
+/* Updates a node in the inventory after its connection or drained mark changed. */
 void inventory_refresh_node(struct cluster *c, struct node *n);
+/* Counts an open attempt with these needs on the node; -1 uncounts it. */
+void inventory_count(struct cluster *c, struct node *n, const struct workload_needs *needs,
+                     int sign);
 void inventory_book(struct cluster *c, struct workload *w);
 /* Finds the devices of the open attempt that still exist on its node, and returns their number. */
 size_t inventory_devices(const struct cluster *c, const struct workload *w,

@@ -56,8 +56,9 @@ static bool could_go_elsewhere(const struct cluster *c, const struct workload *w
     cluster_inventory(c, &snapshot);
     for (size_t i = 0; i < snapshot.node_count; i++) {
         const struct policy_node *n = &snapshot.nodes[i];
+        enum policy_misfit misfit = policy_node_fit(n, &waiting);
         int count = 0;
-        if (policy_node_fit(n, &waiting) != POLICY_FITS)
+        if (misfit != POLICY_FITS && (misfit != POLICY_NODE_FULL || needs.devices > 0))
             continue;
         for (size_t d = n->first_device; d < n->first_device + n->device_count; d++)
             count += policy_device_could(&snapshot, &snapshot.devices[d], &waiting);

@@ -232,6 +232,8 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
         return -ERR_NOT_FOUND;
     bool booked = w->booked;
     inventory_release(c, w);
+    if (w->node)
+        inventory_count(c, w->node, &w->needs, -1);
     struct policy_waiting waiting = queue_waiting(c, w);
     inventory_snapshot(c, &x.snapshot);
     if (!c->failed) {
@@ -248,6 +250,8 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
             explain_plain(&x);
         explain_outcome(&x);
     }
+    if (w->node)
+        inventory_count(c, w->node, &w->needs, 1);
     if (booked)
         inventory_book(c, w);
     return c->failed ? -ERR_NO_MEMORY : 0;

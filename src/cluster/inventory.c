@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
+enum { CPU_TASKS_A_CORE = 2 }; /* the default of cpu_tasks_max */
+
 size_t inventory_devices(const struct cluster *c, const struct workload *w,
                          size_t ret_devices[WORKLOAD_DEVICES_MAX])
 {
@@ -94,22 +96,42 @@ void inventory_device_changed(struct cluster *c, size_t device)
         c->failed = true;
 }
 
-static bool is_usable(const struct node *n)
+static void describe_node(const struct cluster *c, const struct node *n, struct policy_node *p)
 {
-    return n->connected && !n->drained && !n->held && n->open_count < CLUSTER_NODE_ATTEMPTS_MAX;
+    int most = c->config.attempts_max, cores = n->info.cores;
+    if (c->config.cpu_tasks_max > 0)
+        most = c->config.cpu_tasks_max;
+    else if (cores > 0 && cores < most) /* an older node does not state its cores */
+        most = CPU_TASKS_A_CORE * cores;
+    p->usable = n->connected && !n->drained && !n->held;
+    p->doubtful = n->doubtful;
+    p->attempts = (int)n->open_count;
+    p->attempts_max = c->config.attempts_max;
+    p->cpu_only = (int)n->cpu_only_count;
+    p->cpu_tasks_max = most;
 }
 
 void inventory_refresh_node(struct cluster *c, struct node *n)
 {
     struct policy_node *p = &c->policy_nodes[n->index];
-    bool was = p->usable, doubted = p->doubtful;
-    p->usable = is_usable(n);
-    p->doubtful = n->doubtful;
+    const struct policy_node was = *p;
+    describe_node(c, n, p);
+    bool changed = p->usable != was.usable || p->doubtful != was.doubtful ||
+                   (p->attempts < p->attempts_max) != (was.attempts < was.attempts_max);
     c->facts++;
-    for (size_t d = 0; (p->usable != was || p->doubtful != doubted) && d < p->device_count; d++)
+    for (size_t d = 0; changed && d < p->device_count; d++)
         inventory_device_changed(c, p->first_device + d);
-    if ((p->usable && !was) || (doubted && !p->doubtful))
+    if ((p->usable && !was.usable) || (was.doubtful && !p->doubtful))
         queue_room_appeared(c);
+}
+
+void inventory_count(struct cluster *c, struct node *n, const struct workload_needs *needs,
+                     int sign)
+{
+    n->open_count += (size_t)sign;
+    if (needs->devices == 0)
+        n->cpu_only_count += (size_t)sign;
+    inventory_refresh_node(c, n);
 }
 
 static int reserve(struct cluster *c, size_t device_count)
@@ -205,10 +227,9 @@ int inventory_rebuild(struct cluster *c)
         const struct node *n = c->nodes[i];
         c->policy_nodes[i] = (struct policy_node){.name = n->info.name,
                                                   .labels = &n->info.labels,
-                                                  .usable = is_usable(n),
-                                                  .doubtful = n->doubtful,
                                                   .first_device = c->device_count,
                                                   .device_count = (size_t)n->info.device_count};
+        describe_node(c, n, &c->policy_nodes[i]);
         for (int d = 0; d < n->info.device_count; d++) {
             if (n->info.devices[d].memory_bytes > c->memory_max_bytes)
                 c->memory_max_bytes = n->info.devices[d].memory_bytes;

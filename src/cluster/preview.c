@@ -72,8 +72,7 @@ static void book(struct previewing *p, struct turn *t)
             fleet_take(&c->fleet, &snapshot, t->decision.devices[i], &member, c->now.boot_ms) < 0)
             c->failed = true;
     }
-    n->open_count++;
-    inventory_refresh_node(c, n);
+    inventory_count(c, n, item->needs, 1);
     change_allowance(c, item, 1);
 }
 
@@ -92,8 +91,7 @@ static void give_back(struct previewing *p, struct turn *t)
                           c->now.boot_ms, &unused_ms) < 0)
             c->failed = true;
     }
-    n->open_count--;
-    inventory_refresh_node(c, n);
+    inventory_count(c, n, item->needs, -1);
     change_allowance(c, item, -1);
 }
 

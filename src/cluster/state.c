@@ -16,6 +16,7 @@ void cluster_config_default(struct cluster_config *config)
     *config = (struct cluster_config){
         .policy = policy_find("gpumux"),
         .max_neighbours = 4,
+        .attempts_max = 1024,
         .ageing_ms = 10 * 60 * 1000,
         .queue_max = 100000,
         .lease_ms = 60 * 1000,

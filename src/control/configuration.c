@@ -18,6 +18,8 @@ static size_t queue_max_user(const struct config *config)
 static void numbers_read(const struct config *config, struct cluster_config *k)
 {
     k->max_neighbours = (int)config->max_neighbours;
+    k->attempts_max = (int)config->attempts_max;
+    k->cpu_tasks_max = (int)config->cpu_tasks_max;
     k->ageing_ms = config->ageing_ms;
     k->queue_max = (size_t)config->queue_max;
     k->queue_max_user = queue_max_user(config);

@@ -18,7 +18,8 @@ struct survey {
     int share_max_free_percent; /* largest free share, of devices that lack share */
     size_t node_matches_max;    /* largest number of devices of the model on one node */
     size_t node_fits_max;       /* largest number of fitting devices on one node */
-    size_t nodes_usable, nodes_labelled;
+    size_t nodes_usable, nodes_labelled, nodes_full;
+    const struct policy_node *full;     /* the first full node; NULL: none */
     uint64_t kept_for;                  /* workload that devices are kept for */
     const struct device_health *health; /* of the first device that admits nothing; NULL: unknown */
 };
@@ -84,6 +85,8 @@ static struct survey survey_all(const struct policy_snapshot *snapshot,
         if (survey.misfits[POLICY_FITS] - fits_before > survey.node_fits_max)
             survey.node_fits_max = survey.misfits[POLICY_FITS] - fits_before;
         survey.nodes_usable += node->usable;
+        if (policy_node_fit(node, waiting) == POLICY_NODE_FULL && survey.nodes_full++ == 0)
+            survey.full = node;
         survey.nodes_labelled +=
             !waiting->node_labels || pairs_contain(node->labels, waiting->node_labels);
     }
@@ -154,6 +157,21 @@ static void say_health(const struct device_health *health, size_t count, struct 
         say(s, " (%srepaired, and services come back first)", one);
 }
 
+/* Names the limit that a full node has reached, and its value. */
+static void say_full(const struct policy_node *node, struct sentence *s)
+{
+    int most = policy_cpu_only_max(node);
+    if (node->attempts >= node->attempts_max)
+        say(s, "%s runs %d workloads, the limit (attempts_max: %d)", node->name, node->attempts,
+            node->attempts_max);
+    else if (most == node->cpu_tasks_max)
+        say(s, "%s runs %d CPU-only workloads, the limit (cpu_tasks_max: %d)", node->name,
+            node->cpu_only, most);
+    else
+        say(s, "%s runs %d CPU-only workloads, the limit (three quarters of attempts_max: %d)",
+            node->name, node->cpu_only, node->attempts_max);
+}
+
 static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbours,
                        const struct workload_needs *needs, const struct survey *survey,
                        struct sentence *s)
@@ -161,7 +179,10 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
     const char *have = count == 1 ? "has" : "have";
     switch (misfit) {
     case POLICY_NODE_UNUSABLE:
-        say(s, "%zu on nodes that are drained, held, full or not connected", count);
+        say(s, "%zu on nodes that are drained, held or not connected", count);
+        break;
+    case POLICY_NODE_FULL:
+        say(s, "%zu on full nodes (attempts_max: %d)", count, survey->full->attempts_max);
         break;
     case POLICY_NODE_DOUBTFUL:
         say(s, "%zu on nodes where a start failed", count);
@@ -218,8 +239,13 @@ bool policy_explain_misfit(const struct policy_snapshot *snapshot,
     if (say_never(snapshot, waiting, &survey, &s))
         return snapshot->node_count > 0; /* before the first node, nothing is certain */
     if (waiting->needs->devices == 0) {
-        say(&s, survey.nodes_usable ? "no usable node has the requested labels"
-                                    : "no node is usable: drained, held, full or not connected");
+        if (survey.full)
+            say_full(survey.full, &s);
+        else
+            say(&s, survey.nodes_usable ? "no usable node has the requested labels"
+                                        : "no node is usable: drained, held or not connected");
+        if (survey.nodes_full > 1)
+            say(&s, "; %zu nodes are full", survey.nodes_full);
         return false;
     }
     size_t fits = survey.misfits[POLICY_FITS];

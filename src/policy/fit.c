@@ -38,8 +38,9 @@ const char *policy_misfit_text(enum policy_misfit misfit)
 {
     static const char *const texts[POLICY_MISFIT_END] = {
         [POLICY_FITS] = "",
-        [POLICY_NODE_UNUSABLE] = "the node is drained, held, full or not connected",
+        [POLICY_NODE_UNUSABLE] = "the node is drained, held or not connected",
         [POLICY_NODE_DOUBTFUL] = "a start failed on the node",
+        [POLICY_NODE_FULL] = "the node has as many attempts as it may have (attempts_max)",
         [POLICY_WRONG_MODEL] = "the workload requests another model",
         [POLICY_WRONG_LABELS] = "the node lacks the requested labels",
         [POLICY_NO_MEMORY] = "too little memory is left by others' quotas",
@@ -52,6 +53,12 @@ const char *policy_misfit_text(enum policy_misfit misfit)
     return texts[misfit];
 }
 
+int policy_cpu_only_max(const struct policy_node *node)
+{
+    int most = node->attempts_max * 3 / 4;
+    return node->cpu_tasks_max < most ? node->cpu_tasks_max : most;
+}
+
 enum policy_misfit policy_node_fit(const struct policy_node *node,
                                    const struct policy_waiting *waiting)
 {
@@ -62,6 +69,9 @@ enum policy_misfit policy_node_fit(const struct policy_node *node,
     if (waiting->node_labels && waiting->node_labels->count > 0 &&
         !pairs_contain(node->labels, waiting->node_labels))
         return POLICY_WRONG_LABELS;
+    if (node->attempts >= node->attempts_max ||
+        (waiting->needs->devices == 0 && node->cpu_only >= policy_cpu_only_max(node)))
+        return POLICY_NODE_FULL;
     return POLICY_FITS;
 }
 

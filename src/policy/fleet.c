@@ -107,7 +107,7 @@ static void set_departure(struct fleet *f, size_t device, double at_ms)
 struct class_key {
     uint64_t type, labels, quota_bytes;
     int share_min_percent, neighbours;
-    uint8_t usable, doubtful, admits, exclusive, kept, suspects, gang, services, members;
+    uint8_t usable, full, doubtful, admits, exclusive, kept, suspects, gang, services, members;
     uint32_t kinds[FORECAST_MEMBERS_MAX];
 };
 
@@ -135,6 +135,7 @@ static uint64_t class_hash(const struct fleet *f, const struct policy_snapshot *
     key.share_min_percent = p->share_min_percent;
     key.neighbours = p->neighbours;
     key.usable = node->usable;
+    key.full = node->attempts >= node->attempts_max;
     key.doubtful = node->doubtful;
     key.admits = (uint8_t)p->admits;
     key.exclusive = p->exclusive;

@@ -61,6 +61,8 @@ void world_open(struct world *w)
         w->nodes[n] = (struct policy_node){.name = "node",
                                            .labels = &no_labels,
                                            .usable = true,
+                                           .attempts_max = 1024,
+                                           .cpu_tasks_max = 1024,
                                            .first_device = n * WORLD_NODE_DEVICES,
                                            .device_count = WORLD_NODE_DEVICES};
     for (uint32_t k = 1; k < WORLD_KINDS; k++) {

@@ -23,6 +23,8 @@ struct policy_node {
     bool usable;   /* connected, not drained, and not blocked after failed starts */
     bool doubtful; /* a start on this node failed recently */
     size_t first_device, device_count;
+    int attempts, attempts_max;  /* open attempts and their limit */
+    int cpu_only, cpu_tasks_max; /* those without devices; their limit: policy_cpu_only_max() */
 };
 
 struct policy_device {
@@ -106,6 +108,7 @@ enum policy_misfit {
     POLICY_FITS,
     POLICY_NODE_UNUSABLE,
     POLICY_NODE_DOUBTFUL, /* a start failed on the node, and a start of the workload failed */
+    POLICY_NODE_FULL, /* attempts_max reached, or for a workload without devices cpu_tasks_max */
     POLICY_WRONG_MODEL,
     POLICY_WRONG_LABELS,
     POLICY_NO_MEMORY,  /* Σ quotas would exceed the device's memory */
@@ -196,9 +199,10 @@ struct policy {
     int (*round)(const struct policy_snapshot *snapshot, struct policy_round *ret_round);
     /*
      * Fills `out` (room for waiting_count decisions) and returns the number of decisions. `scratch`
-     * is a private copy of snapshot->devices, in which the policy may book its decisions. A refusal
-     * applies to all workloads with equal needs and labels: the caller does not call again for them
-     * until the devices change.
+     * is a private copy of snapshot->devices, in which the policy may book its decisions. Attempts
+     * of nodes are not booked, so a caller that enforces their limits asks for one workload. A
+     * refusal applies to all workloads with equal needs and labels: the caller does not call again
+     * for them until the devices change.
      */
     size_t (*decide)(const struct policy_snapshot *snapshot, struct policy_device *scratch,
                      struct policy_decision *out);
@@ -212,6 +216,9 @@ bool policy_has_part(const struct policy *policy, enum policy_part part);
 const struct policy *policy_at(size_t index);
 
 /* fit.c: shared by the policies. */
+/* Returns the limit of attempts without devices on this node: at most three quarters of all. The
+ * rest is for workloads with devices. */
+int policy_cpu_only_max(const struct policy_node *node);
 /* Returns a phrase for the misfit; "" for POLICY_FITS. */
 const char *policy_misfit_text(enum policy_misfit misfit);
 enum policy_misfit policy_node_fit(const struct policy_node *node,

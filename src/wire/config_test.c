@@ -57,6 +57,8 @@ static void config_defaults_have_expected_values(void **state)
     struct fixture *f = *state;
     assert_string_equal(f->config.policy, "gpumux");
     assert_int_equal(f->config.max_neighbours, 4);
+    assert_int_equal(f->config.attempts_max, 1024);
+    assert_int_equal(f->config.cpu_tasks_max, 0);
     assert_int_equal(f->config.lease_ms, 60000);
     assert_int_equal(f->config.keep_finished_ms, INT64_C(30) * 86400000);
     assert_int_equal(f->config.keep_logs_total_bytes, INT64_C(10) << 30);
@@ -133,6 +135,10 @@ static void config_errors_name_key_and_line(void **state)
         {"version: '1'\n", ERR_INVALID, "version", "unknown version"},
         {"max_neighbours: 0\n", ERR_INVALID, "max_neighbours", "line 1: 0 is not between 1 and 64"},
         {"max_neighbours: 65\n", ERR_INVALID, "max_neighbours", "not between"},
+        {"attempts_max: 3\n", ERR_INVALID, "attempts_max", "3 is not between 4 and 4096"},
+        {"attempts_max: 4097\n", ERR_INVALID, "attempts_max", "4097 is not between 4 and 4096"},
+        {"cpu_tasks_max: -1\n", ERR_INVALID, "cpu_tasks_max", "-1 is not between 0 and 4096"},
+        {"cpu_tasks_max: 4097\n", ERR_INVALID, "cpu_tasks_max", "4097 is not between 0 and 4096"},
         {"max_neighbours: -1\n", ERR_INVALID, "max_neighbours", "not between"},
         {"max_neighbours: 1.5\n", ERR_INVALID, "max_neighbours", "not a whole number"},
         {"max_neighbours: many\n", ERR_INVALID, "max_neighbours", "a whole number"},

@@ -15,7 +15,7 @@ task=$GPUMUX_BUILD/tests/system/kill_task
 declare -A node_pid
 # Short, so that a test is; long enough for a slow machine's beats.
 settings=(--set allow_root=true --set beat=100ms)
-control_settings=(--set resend=200ms --set backoff_min=20ms)
+control_settings=(--set resend=200ms --set backoff_min=20ms --set cpu_tasks_max=768)
 short_lease=(--set lease=2s --set fence=200ms --set drain=300ms --set lost_margin=300ms)
 
 # network NAME...: namespaces for control (c) and these nodes.

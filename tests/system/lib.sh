@@ -117,9 +117,11 @@ daemon_alive() { kill -0 "$daemon_pid" 2> /dev/null; }
 daemon_ready_or_gone() { ! daemon_alive || "$ask" "$GPUMUX_SOCKET" /readyz; }
 
 # start [OPTION...]: runs `gpumux up` and waits until its node has joined. run_as: a prefix, if set.
+# cpu_tasks_max: a machine with few cores runs all CPU-only workloads of a test at once.
 start() {
     ${run_as[@]+"${run_as[@]}"} "$gpumux" up --state "$state" --set allow_root=true \
-        --set beat=100ms --set resend=200ms --set backoff_min=20ms "$@" >> "$log" 2>&1 &
+        --set beat=100ms --set resend=200ms --set backoff_min=20ms \
+        --set cpu_tasks_max=768 "$@" >> "$log" 2>&1 &
     daemon_pid=$!
     wait_until "the daemon is ready" daemon_ready_or_gone
     daemon_alive || fail "the daemon has ended: $(tail -n 3 "$log")"

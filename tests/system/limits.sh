@@ -1,6 +1,6 @@
 #!/bin/bash
-# Limits that keep a workload waiting: its owner's allowance. `submit --dry-run`, the queue and
-# `explain` name them.
+# Limits that keep a workload waiting: its owner's allowance, and the number of CPU-only workloads
+# on a node. `submit --dry-run`, the queue and `explain` name them.
 . "$(dirname "$0")/lib.sh"
 
 # exits STATUS COMMAND...: its output is left in $work/out, its errors in $work/err.
@@ -59,4 +59,41 @@ waits_for "${waiting[2]}" drained
 for id in "${waiting[@]}"; do
     wait_until "$id waits for a device in use" notes_agree "$id" "1 in use"
 done
+cancel "$running"
+for id in "${waiting[@]}"; do ends "$id" succeeded; done
+stop
+
+echo "-- CPU-only work leaves room for GPUs"
+# begun NUMBER: that many of the array have begun.
+begun() {
+    "$gpumux" ps --state running > "$work/out"
+    [ "$(grep -c 'many\[' "$work/out")" = "$1" ]
+}
+start --emulate 1xT4 --set cpu_tasks_max=2
+mapfile -t many < <("$gpumux" submit --array 5 -d 0 -n many -- sleep 1000)
+wait_until "two run" begun 2
+text="$node runs 2 CPU-only workloads, the limit (cpu_tasks_max: 2)"
+waits_for "${many[2]}" "$text"
+exits 0 "$gpumux" submit --dry-run -d 0 -- true
+grep -qF "$text" "$work/out" || fail "$(cat "$work/out")"
+long=$("$gpumux" submit --quota 1g -- sleep 1000)
+wait_field "$long" state running
+begun 2 || fail "more than two run: $("$gpumux" ps)"
+echo "-- by default, two for each core that the agent may use; attempts_max limits GPU work, too"
+"$gpumux" cancel "${many[0]}" --grace 0s > /dev/null
+wait_field "${many[2]}" state running
+waits_for "${many[3]}" "$text"
+stop
+cores=$(sed -nE 's/^Cpus_allowed_list:\t([0-9]+).*/\1/p' /proc/self/status)
+run_as=(taskset -c "$cores")
+start --emulate 1xT4 --set cpu_tasks_max=0
+waits_for "${many[3]}" "$text"
+run_as=()
+stop
+start --emulate 1xT4 --set attempts_max=4
+task=$("$gpumux" submit --quota 1g -- true)
+waits_for "${many[-1]}" "the limit (attempts_max: 4)"
+waits_for "$task" "1 on full nodes (attempts_max: 4)"
+"$gpumux" cancel "$long" "${many[@]:1}" --grace 0s > /dev/null
+ends "$task" succeeded
 stop

@@ -204,9 +204,11 @@ cancel "$id"
 id=$(submit '{"command": ["true"]}')
 described "$id"
 grep -q 'drained' "$work/said" || fail "no word on the drain: $(cat "$work/said")"
-does 'nodes that are drained, held, full or not connected' NODE=n1
+does 'nodes that are drained, held or not connected' NODE=n1
 ends "$id" succeeded
 elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
+elsewhere 'a node runs many CPU-only workloads, the limit' tests/system/limits.sh cpu_tasks_max=2
+elsewhere 'full nodes' tests/system/limits.sh attempts_max=4
 elsewhere 'nodes where a start failed' src/cluster/doubt_test.c 'on nodes where a start failed'
 elsewhere 'kept for a workload that waits for room' src/cluster/keep_test.c 'which waits for room'
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'

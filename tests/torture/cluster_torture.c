@@ -393,6 +393,8 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
 {
     memset(w->keys, 0, sizeof w->keys);
     memset(w->bookings, 0, sizeof w->bookings);
+    memset(w->node_attempts, 0, sizeof w->node_attempts);
+    memset(w->node_cpu_only, 0, sizeof w->node_cpu_only);
     memset(w->node_known, 0, sizeof w->node_known);
     memset(w->control_connection, 0, sizeof w->control_connection);
     w->seed = seed;
@@ -412,6 +414,8 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     for (int p = 0; p < POLICY_PART_END; p++)
         w->config.options.without[p] = world_chance(w, 20);
     w->config.max_neighbours = 2 + (int)world_below(w, 3);
+    w->config.attempts_max = world_chance(w, 50) ? 4 + (int)world_below(w, 8) : 1024;
+    w->config.cpu_tasks_max = (int)world_below(w, 4);
     w->config.ageing_ms = world_chance(w, 50) ? 500 : 1000000;
     w->config.queue_max = 10 + world_below(w, 60);
     w->config.queue_max_user = world_chance(w, 50) ? 5 + world_below(w, 40) : 0;

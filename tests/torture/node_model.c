@@ -23,6 +23,7 @@ void machine_init(struct world *w, int node)
     if (node == 1)
         m->info.labels = (struct pairs){.count = 1, .items = gpu};
     (void)snprintf(m->info.name, sizeof m->info.name, "n%d", node);
+    m->info.cores = node; /* an older node does not state its cores */
     (void)snprintf(m->info.version, sizeof m->info.version, "1");
     name_instance(m, node);
     for (int d = 0; d < WORLD_DEVICES; d++) {

@@ -118,8 +118,11 @@ void store_keep(struct world *w, const struct row *fresh)
 static void book(struct world *w, const struct row *row, int sign)
 {
     const struct attempt *a = workload_status_attempt(&row->status);
-    if (!a || row->status.off_device || row->status.state == WORKLOAD_QUEUED ||
-        workload_state_is_terminal(row->status.state))
+    if (!a || row->status.state == WORKLOAD_QUEUED || workload_state_is_terminal(row->status.state))
+        return;
+    w->node_attempts[node_of(a->node)] += sign;
+    w->node_cpu_only[node_of(a->node)] += row->needs.devices == 0 ? sign : 0;
+    if (row->status.off_device)
         return;
     for (int i = 0; i < a->device_count; i++) {
         struct booking *b = &w->bookings[a->devices[i][0] - '0'][a->devices[i][1] - '0'];
@@ -130,8 +133,21 @@ static void book(struct world *w, const struct row *row, int sign)
     }
 }
 
+static void check_attempts(struct world *w, int n)
+{
+    int most = w->config.attempts_max, cpu_most = w->config.cpu_tasks_max;
+    int attempts = w->node_attempts[n], cpu_only = w->node_cpu_only[n];
+    if (cpu_most == 0)
+        cpu_most = w->machines[n].info.cores > 0 ? 2 * w->machines[n].info.cores : most;
+    world_check(w, attempts <= most && 4 * cpu_only <= 3 * most && cpu_only <= cpu_most,
+                "node %d has too many attempts: %d, %d of them without devices", n, attempts,
+                cpu_only);
+}
+
 static void check_bookings(struct world *w)
 {
+    for (int n = 0; n < WORLD_NODES; n++)
+        check_attempts(w, n);
     int most = w->config.policy->one_a_device ? 1 : w->config.max_neighbours;
     for (int n = 0; n < WORLD_NODES; n++)
         for (int d = 0; d < WORLD_DEVICES; d++) {

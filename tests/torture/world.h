@@ -142,6 +142,7 @@ struct world {
     bool node_known[WORLD_NODES], node_drained[WORLD_NODES];
     struct node_info node_stored[WORLD_NODES];
     struct booking bookings[WORLD_NODES][WORLD_DEVICES];
+    int node_attempts[WORLD_NODES], node_cpu_only[WORLD_NODES]; /* committed and open */
     struct {
         uint64_t first;
         size_t count;
