@@ -638,6 +638,60 @@ static void hello_of_most_attempts_fits_line(void **state)
     free(health);
 }
 
+static struct attempt_usage largest_usage(bool counted)
+{
+    struct attempt_usage u = {.workload = UINT64_MAX,
+                              .attempt = INT_MAX,
+                              .memory_used_bytes = UINT64_MAX,
+                              .suspended_bytes = UINT64_MAX,
+                              .cpu_percent = 1e5 / 3,
+                              .resident_bytes = UINT64_MAX,
+                              .samples_per_s = 1e9 / 3,
+                              .speed_since_ms = INT64_MAX,
+                              .latency_ms = 1e9 / 3,
+                              .requests_10s = UINT64_MAX,
+                              .latency_since_ms = INT64_MAX};
+    memset(u.enforcement, 'e', sizeof u.enforcement - 1);
+    if (!counted)
+        return u;
+    u.is_counted = true;
+    u.counted_bytes = u.peak_bytes = u.uncounted_bytes = u.overhead_bytes = UINT64_MAX;
+    u.limit_count = USAGE_LIMITS_MAX;
+    for (int i = 0; i < USAGE_LIMITS_MAX; i++) {
+        u.limits[i].value = UINT64_MAX;
+        memset(u.limits[i].name, 'n', LIMIT_NAME_MAX - 1);
+        memset(u.limits[i].reason, 'r', LIMIT_REASON_MAX - 1);
+    }
+    for (int i = 0; i < USAGE_COUNTERS_MAX; i++)
+        u.counters[i] = UINT64_MAX;
+    return u;
+}
+
+/* A quarter of the attempts have devices, so the shim counts them. */
+static void beat_of_most_attempts_fits_line(void **state)
+{
+    (void)state;
+    struct attempt_usage *usage = calloc(NODEMSG_ATTEMPTS_MAX, sizeof *usage);
+    struct str line;
+    assert_non_null(usage);
+    for (size_t i = 0; i < NODEMSG_ATTEMPTS_MAX; i++)
+        usage[i] = largest_usage(i % 4 == 0);
+    struct nodemsg msg = {.type = NODEMSG_BEAT,
+                          .session = UINT64_MAX,
+                          .beat = UINT64_MAX,
+                          .attempt_usage_count = NODEMSG_ATTEMPTS_MAX,
+                          .attempt_usage = usage};
+    str_init(&line, NODEMSG_LINE_MAX);
+    assert_int_equal(nodemsg_write(&msg, &line), 0);
+    struct arena arena;
+    arena_init(&arena, 8 * NODEMSG_LINE_MAX);
+    assert_int_equal(nodemsg_parse(NULL, &arena, str_text(&line), line.length - 1, &msg), 0);
+    assert_int_equal(msg.attempt_usage_count, NODEMSG_ATTEMPTS_MAX);
+    arena_done(&arena);
+    str_done(&line);
+    free(usage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -647,6 +701,7 @@ int main(void)
         cmocka_unit_test(grant_ran_before_defaults_from_attempt),
         cmocka_unit_test(node_message_beyond_limit_is_refused),
         cmocka_unit_test(hello_of_most_attempts_fits_line),
+        cmocka_unit_test(beat_of_most_attempts_fits_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
