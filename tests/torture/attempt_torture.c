@@ -40,6 +40,8 @@ static void check_place(const struct world *w)
 {
     bool is_there = attempt_is_on_devices(&w->life);
     world_check(w, is_there == w->there, "the device and the attempt differ");
+    world_check(w, !is_there || w->life.kept.report.suspension != SUSPENSION_DONE,
+                "a suspended attempt keeps its place");
     if (!w->supervisor.was_started || !w->traits.has_devices || w->life.gone ||
         attempt_has_ended(&w->life))
         return;
@@ -81,6 +83,10 @@ static void step(struct world *w, struct attempt_event event)
     }
     if (w->done)
         return;
+    world_check(w,
+                event.kind != ATTEMPT_GONE || !attempt_has_ended(&w->life) ||
+                    w->life.kept.verdict >= event.exit.verdict,
+                "the end lacks the node's verdict");
     check_place(w);
     int64_t next_ms = attempt_next_ms(&w->life);
     world_check(w, event.kind != ATTEMPT_TICK || next_ms > w->now_ms,
