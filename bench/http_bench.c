@@ -1,5 +1,5 @@
 /*
- * http_bench SOCKET [CONNECTIONS SECONDS]: requests a second, and the server's CPU time for each,
+ * http_bench SOCKET [CONNECTIONS SECONDS]: requests per second, and the server's CPU time for each,
  * over keep-alive connections with one outstanding request each.
  */
 #include <poll.h>

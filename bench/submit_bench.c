@@ -3,7 +3,7 @@
  *
  * Every connection is kept alive and has one outstanding submit. Prints name=value pairs: accepted
  * submits a second, commits (syncs) by the daemon's own counters, the time of a submit, and how
- * many times a second DIRECTORY's disk completes write and fdatasync of one page, measured before
+ * many times per second DIRECTORY's disk completes write and fdatasync of one page, measured before
  * and after.
  */
 #include <errno.h>

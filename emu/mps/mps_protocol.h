@@ -4,7 +4,8 @@
  *
  *   client     A process starts to use CUDA. The reply is one struct mps_welcome, as soon as the
  *              server is ready.
- *   control    Commands follow, one a line. The reply to each command is text that ends with a NUL.
+ *   control    Commands follow, one per line. The reply to each command is text that ends with a
+ *              NUL.
  *
  * The daemon of a real driver uses the same socket but another protocol. The file MPS_MARKER_NAME
  * beside the socket therefore marks the emulated daemon.

@@ -103,8 +103,8 @@ static const struct option doctor_options[] = {STATE_OPTION, CONNECTION_OPTIONS,
 
 static const struct option sim_options[] = {
     {"trace", 0, "FILE",
-     "read arrivals from FILE, a CSV file with one workload a line ('-': standard input), or use a "
-     "built-in trace: philly, tasks-300 (default), poisson, bursty, diurnal",
+     "read arrivals from FILE, a CSV file with one workload per line ('-': standard input), or use "
+     "a built-in trace: philly, tasks-300 (default), poisson, bursty, diurnal",
      NULL},
     {"nodes", 0, "NxMxMODEL[:MEM]",
      "simulate N nodes with M devices each, such as 5x4xH200:24g (default); commas separate "
@@ -121,8 +121,8 @@ static const struct option sim_options[] = {
      NULL},
     {"rate", 0, "X,…", "multiply the arrival rate of the trace by X (default 1)", NULL},
     {"load", 0, "X,…",
-     "set the arrival rate at which X times the devices would be busy if no device were shared; "
-     "cannot be combined with --rate",
+     "scale the arrival rate so that, without sharing, the tasks would keep X times the simulated "
+     "devices busy; cannot be combined with --rate",
      NULL},
     {"mix", 0, "MODEL[:BATCH]=WEIGHT,…",
      "relative frequency of models and batch sizes, for workloads whose trace names no model",
@@ -137,7 +137,7 @@ static const struct option sim_options[] = {
      NULL},
     {"noise", 0, "X", "relative noise added to each simulated slowdown (default 0.05)", NULL},
     {"estimate-error", 0, "X",
-     "error of the run times that tasks announce: standard deviation of their logarithm (default "
+     "error of declared run times: standard deviation of log(declared / true run time) (default "
      "0.3)",
      NULL},
     {"max-neighbours", 0, "N", "largest number of workloads on one device (default 4)", NULL},
@@ -158,7 +158,9 @@ static const struct option token_options[] = {
      "permissions of the token: viewer reads; user submits, and changes workloads of its account; "
      "admin does everything; node lets one node join, once",
      NULL},
-    {"account", 0, "NAME", "account that the token acts for, and that its workloads run as", NULL},
+    {"account", 0, "NAME",
+     "account whose workloads the token may change, and under which its submitted workloads run",
+     NULL},
     {"name", 0, "NODE", "with --role node: the only name under which the node may join", NULL},
     {"ttl", 0, "TIME", "lifetime of the token, such as 12h (default 90d; with --role node 1d)",
      NULL},
@@ -209,7 +211,7 @@ static const struct command commands[] = {
             "option says otherwise.\n\n"
             "A submission takes effect once. If gpumux restarts before answering, this command "
             "retries the submission under the same key for up to 10 seconds. After one second "
-            "without an answer, the command prints on standard error until when it waits.",
+            "without an answer, the command prints on standard error when it will give up.",
         .options = submit_options,
         .examples = EXAMPLES(
             {"gpumux submit --quota 8g --share 50 -- python train.py",
@@ -411,8 +413,9 @@ static const struct command commands[] = {
         .name = "undrain",
         .operands = "NODE…",
         .summary = "place workloads on drained nodes again",
-        .description = "Ends the effect of 'gpumux drain'. Also releases a node in state held, on "
-                       "which starts failed. Only administrators may undrain nodes.",
+        .description = "Ends the effect of 'gpumux drain'. Also releases a node that gpumux holds "
+                       "because workloads failed to start there. Only administrators may undrain "
+                       "nodes.",
         .options = socket_options,
         .completes = "nodes",
         .operands_least = 1,
@@ -498,7 +501,7 @@ static const struct command commands[] = {
         .summary = "check, export or back up the stored state",
         .description =
             "Reads the state directory itself, whether gpumux is up or not. 'check' verifies the "
-            "whole state. 'export' prints every workload and event, one JSON object a line.\n\n"
+            "whole state. 'export' prints every workload and event, one JSON object per line.\n\n"
             "'backup' writes a consistent copy of the state to FILE. Only the owner of FILE may "
             "read it, because descriptions contain users' environments. gpumux syncs, reads back "
             "and verifies the copy before renaming the copy to FILE. A backup that fails leaves an "

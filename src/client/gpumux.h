@@ -57,7 +57,7 @@ int gpumux_report_progress(struct gpumux *g, uint64_t done);
 /* Reports the latency of one request of a service, in microseconds from the request's arrival to
  * its answer. gpumux compares the latencies with the service's SLO, and throttles or evicts tasks
  * on the same device that make the service miss its SLO. Call once for every request: most calls
- * only count and cost about 100 ns; the counts are sent at most four times a second. Several
+ * only count and cost about 100 ns; the counts are sent at most four times per second. Several
  * processes of a workload may report, each for its own requests. A latency above GPUMUX_LATENCY_MAX
  * counts as GPUMUX_LATENCY_MAX.
  * Outside: 0. Errors: the reason why the counts could not be sent; the next call sends them. */

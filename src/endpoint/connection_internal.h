@@ -46,7 +46,7 @@ struct http_server {
                           * connections exist */
     struct http_timeouts timeouts;
     struct http_counters counters;
-    int64_t date_second; /* second that `date` shows; a new text is made once a second */
+    int64_t date_second; /* second that `date` shows; a new text is made once per second */
     char date[40];
 };
 

@@ -74,5 +74,5 @@ struct http_timeouts {
     int64_t request_ms, idle_ms, answer_ms, handshake_ms;
 };
 /* Replaces the time limits above, for tests. The server checks deadlines four times within the
- * shortest limit, and at least once a second. */
+ * shortest limit, and at least once per second. */
 void http_server_set_timeouts(struct http_server *s, const struct http_timeouts *timeouts);

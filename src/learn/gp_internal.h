@@ -30,8 +30,8 @@ static inline void gp_invert_lengths(const struct gp_kernel *kernel, size_t dime
         ret_inverse[d] = 1 / kernel->lengths[d];
 }
 
-/* Returns k(a, b). ret_slope = 5/3 · variance · (1 + √5·r) · exp(−√5·r), which times ((a_d − b_d) /
- * length_d)² is the derivative of k by the logarithm of length_d. */
+/* Returns k(a, b). Sets *ret_slope to 5/3 · variance · (1 + √5·r) · exp(−√5·r).
+ * ret_slope · ((a_d − b_d) / length_d)² is the derivative of k with respect to log(length_d). */
 static inline double gp_covariance(const struct gp_kernel *kernel, const double *inverse_lengths,
                                    const double *a, const double *b, size_t dimensions,
                                    double *ret_slope)

@@ -347,7 +347,7 @@ void protect_end_work(struct run *r);
 /* Returns whether the attempt's MPS daemon has answered since since_ms; true without MPS. */
 bool protect_mps_is_well(const struct run *r, int64_t since_ms);
 /* Ends the GPU work of exiting processes that have had a kernel outstanding for too long, so that
- * their exit does not harm other clients of MPS. To be called several times a second. */
+ * their exit does not harm other clients of MPS. To be called several times per second. */
 void protect_look(struct agent *a);
 /* Restores the protection of an attempt that an earlier agent started. */
 void protect_adopt(struct run *r);

@@ -66,7 +66,7 @@ int policy_round_gain(const struct policy_snapshot *snapshot, struct policy_roun
 
 const struct policy policy_gpumux = {
     .name = "gpumux",
-    .summary = "where the work done a second grows most, within the SLOs of services",
+    .summary = "where the total work per second grows most, within the SLOs of services",
     .shortest_first = true,
     .waits = true,
     .by_end_times = true,

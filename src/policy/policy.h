@@ -184,7 +184,8 @@ struct policy {
     bool waits;
     bool by_end_times; /* among the best few classes, takes the class whose end times grow least */
     int64_t round_ms;  /* interval between rounds; 0: no rounds */
-    /* Behaviour of the policy's system on a device, for simulators of devices: */
+    /* How the published system behind this policy shares a device; only device simulators read
+     * these fields: */
     bool tunes;  /* tunes the batch sizes of tasks */
     bool gates;  /* stops tasks while a service is busy */
     bool shares; /* divides the SMs between a service and tasks */

@@ -278,7 +278,7 @@ static void write_simulated(struct page *p)
     write_term(p, "Faults");
     str_printf(p->out, "%.3g a device and day", e->faults_per_device_day);
     if (e->outages_per_node_day > 0)
-        str_printf(p->out, ", nodes silent %.3g times a day for %.3g minutes each",
+        str_printf(p->out, ", nodes silent %.3g times per day for %.3g minutes each",
                    e->outages_per_node_day, e->outage_mean_s / 60);
     write_term(p, "Durations");
     str_printf(p->out,

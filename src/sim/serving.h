@@ -4,9 +4,9 @@
  *
  * A batch of b takes base + b · request with all SMs. A batch can use the fraction `width` of the
  * SMs; with fewer SMs the time grows in proportion. Requests arrive at a mean rate times a shape
- * over time (data/request_rates.csv). The p99 of a request is the wait for its batch plus the
- * batch's time with queueing (a table of p99 sojourn over service time). The fraction of requests
- * later than the SLO follows from an exponential tail through that p99.
+ * over time (data/request_rates.csv). The p99 latency is the time to fill a batch plus the p99
+ * sojourn time of a batch. A table gives the ratio of sojourn time to batch time for a load. The
+ * fraction of requests later than the SLO follows from an exponential tail through that p99.
  *
  * There are three ways to divide a device:
  *   together  no limits: tasks delay the service as the contention model says, and the

@@ -1,7 +1,7 @@
 /*
- * Messages between control and a node: one JSON object a line, over one stream connection: {"type":
- * "hello", …}. A line has at most NODEMSG_LINE_MAX bytes. The parser ignores unknown keys, and
- * returns NODEMSG_TYPE_END for an unknown type, which the caller skips, because a newer minor
+ * Messages between control and a node: one JSON object per line, over one stream connection:
+ * {"type": "hello", …}. A line has at most NODEMSG_LINE_MAX bytes. The parser ignores unknown keys,
+ * and returns NODEMSG_TYPE_END for an unknown type, which the caller skips, because a newer minor
  * version may add keys and types. A known key that is missing or has the wrong type breaks the
  * connection. Binary data is base64.
  *

@@ -439,7 +439,7 @@ static void process_rejoins_new_agent_with_slot(void **state)
     start_agent(&second, &api);
     second.limits->devices[1].quota_bytes = 128 * MIB + CONTEXT;
     assert_int_equal(rename(second.path, first.path), 0);
-    /* The process looks for an agent at most once a second, only when it launches, and waits for
+    /* The process looks for an agent at most once per second, only when it launches, and waits for
      * the answer no longer than a launch may: on a busy machine this takes several attempts. */
     struct pollfd comes = {.fd = second.listener, .events = POLLIN};
     for (int i = 0; i < 600 && peer.status->counters[STATUS_rejoins] == 0; i++) {

@@ -255,7 +255,7 @@ static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
 }
 
 /* Like copy_batch(), with copies of `rows` rows, by either version of the call: one between
- * pointers, of `width` bytes a row, and one from an array, of as many elements of 16 bytes. */
+ * pointers, of `width` bytes per row, and one from an array, of as many elements of 16 bytes. */
 static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);

@@ -11,7 +11,7 @@
  * a service's, any other a task's. The limits above apply to tasks, the lease also to services. All
  * devices are one: number 0 of each process.
  *
- * Commands come on standard input, one a line: any option without its dashes (`window-us 100`,
+ * Commands come on standard input, one per line: any option without its dashes (`window-us 100`,
  * `lease-ms 0`: no lease); `show`, which prints a line for every process with its counters, then
  * `end`; and `quit`. SIGTERM prints the same as `show` and ends the program.
  */

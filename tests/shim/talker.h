@@ -1,5 +1,5 @@
 /*
- * For cmocka tests: programs with the shim preloaded that follow commands, one a line. A failure
+ * For cmocka tests: programs with the shim preloaded that follow commands, one per line. A failure
  * here fails the test.
  */
 #pragma once

@@ -3,7 +3,7 @@
  *
  *   client_program facts        prints the library's facts, one per line
  *   client_program train        reports 1,000 samples a second, in ten steps, until ended
- *   client_program answer FILE  answers 200 requests a second, each in the microseconds
+ *   client_program answer FILE  answers 200 requests per second, each in the microseconds
  *                               that FILE contains
  *   client_program serve FILE   reports ready once FILE exists, prints the result of the
  *                               call, and waits

@@ -19,8 +19,8 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
 /* Prints the names of the arrays whose elements have all ended. Returns an exit code. */
 int references_tell_ended(const struct invocation *in, const struct references *list);
 
-/* Runs a command about the workloads that its operands name: gets each workload, with `suffix`
- * after its path, and calls `show`, or prints the response in the format of -o. Returns the exit
- * code of the first failure. */
+/* Shows each workload that the operands name: requests the workload's API path plus `suffix`, then
+ * calls `show`, or prints the response in the format of -o. Returns the exit code of the first
+ * failure. */
 int references_show(const struct invocation *in, enum array_part part, const char *suffix,
                     int (*show)(const json_t *answer));

@@ -1,7 +1,9 @@
 #include "cli/frame/help.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/frame/options.h"
@@ -21,12 +23,47 @@ static bool asks_daemon(const struct command *command)
     return false;
 }
 
-const char *help_exits(const struct command *command)
+#define EXITS_OF_CLIENTS                                                                           \
+    "3  the workload, node or device does not exist\n4  permission denied\n"                       \
+    "5  gpumux cannot be reached: start it with 'gpumux up'\n"
+
+static const char *next_line(const char *at)
 {
-    if (command && !asks_daemon(command))
-        return EXITS_OF_ALL;
-    return EXITS_OF_ALL "3  the workload, node or device does not exist\n4  permission denied\n"
-                        "5  gpumux cannot be reached: start it with 'gpumux up'\n";
+    size_t length = strcspn(at, "\n");
+    return at + length + (at[length] == '\n');
+}
+
+/* Returns the code at the start of a line; -1 for a letter, which stands for any code. */
+static int exit_of(const char *line)
+{
+    return isdigit((unsigned char)*line) ? (int)strtol(line, NULL, 10) : -1;
+}
+
+/* Returns whether a line of the list has the same code or range as this line. */
+static bool has_exit(const char *list, const char *line)
+{
+    size_t length = strcspn(line, " ") + 1;
+    for (; *list; list = next_line(list))
+        if (strncmp(list, line, length) == 0)
+            return true;
+    return false;
+}
+
+void help_exits(struct str *out, const struct command *command)
+{
+    const char *own = command && command->exits ? command->exits : "";
+    const char *general =
+        command && !asks_daemon(command) ? EXITS_OF_ALL : EXITS_OF_ALL EXITS_OF_CLIENTS;
+    const char *lists[] = {own, general};
+    int gap = *own ? 5 : 3;
+    for (int code = -1; code <= UINT8_MAX; code++)
+        for (size_t i = 0; i < 2; i++)
+            for (const char *at = lists[i]; *at; at = next_line(at)) {
+                size_t length = strcspn(at, " "), text = length + strspn(at + length, " ");
+                if (exit_of(at) == code && (i == 0 || !has_exit(own, at)))
+                    str_printf(out, "%-*.*s%.*s\n", gap, (int)length, at,
+                               (int)strcspn(at + text, "\n"), at + text);
+            }
 }
 
 /* Appends text, wrapped at WIDTH; every line but the first is indented. */
@@ -104,13 +141,12 @@ void help_write_command(struct str *out, const struct command *command)
             str_printf(out, "  %s\n      %s\n", x->command, x->what);
     }
     str_append(out, "\nExit codes:\n");
-    const char *lists[] = {command->exits ? command->exits : "", help_exits(command)};
-    for (size_t i = 0; i < 2; i++)
-        for (const char *at = lists[i]; *at;) {
-            size_t length = strcspn(at, "\n");
-            str_printf(out, "  %.*s\n", (int)length, at);
-            at += length + (at[length] == '\n');
-        }
+    struct str exits;
+    str_init(&exits, TEXT_MAX);
+    help_exits(&exits, command);
+    for (const char *at = str_text(&exits); *at; at = next_line(at))
+        str_printf(out, "  %.*s\n", (int)strcspn(at, "\n"), at);
+    str_done(&exits);
 }
 
 static int print(struct str *out)

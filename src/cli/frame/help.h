@@ -12,9 +12,10 @@ void help_write_man(struct str *out, const struct command *command);
 /* Writes completion for "bash", "zsh" or "fish". Returns false for another shell. */
 bool help_write_completion(struct str *out, const char *shell);
 
-/* Returns the exit codes that a command shares with others, one a line: "0 success". A command that
- * contacts no daemon has fewer exit codes. NULL: all exit codes. */
-const char *help_exits(const struct command *command);
+/* Appends the exit codes of a command, lowest first, one per line: "0  success". A meaning that the
+ * command defines replaces the general meaning of the code. A command that contacts no daemon has
+ * fewer general codes. NULL: all general codes. */
+void help_exits(struct str *out, const struct command *command);
 
 /* Print help, or the error about an unknown command. Return the exit code. */
 int help_print_command(const struct command *command);

@@ -52,9 +52,11 @@ for command in $commands; do
     summary=$("$gpumux" help | sed -n "s/^  $command  *//p")
     check "$command: begins with its summary" test "$(head -n 1 <<< "$help")" = "${summary^}."
     check "$command: exit codes" grep -q '^Exit codes:' <<< "$help"
+    exits=$(sed -nE '1,/^Exit codes:/d; s/^  ([0-9]+) .*/\1/p' <<< "$help")
+    check "$command: exit codes are in order, each once" sort -nuc <<< "$exits"
     asks=no unreachable=no
     grep -q '^ *--socket PATH' <<< "$help" && asks=yes
-    grep -q '^  5  gpumux cannot be reached' <<< "$help" && unreachable=yes
+    grep -qE '^  5 +gpumux cannot be reached' <<< "$help" && unreachable=yes
     check "$command: exit code 5 is of those that ask gpumux" test $asks = $unreachable
     check "$command: no line over 100 columns" test \
         -z "$(LC_ALL=C.UTF-8 grep -E '^.{101}' <<< "$help")"

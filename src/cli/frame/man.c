@@ -5,6 +5,8 @@
 #include "cli/frame/help.h"
 #include "cli/frame/options.h"
 
+enum { EXITS_MAX = 4 << 10 };
+
 /* Appends text with the backslashes, leading dots and leading quotes of roff escaped. */
 static void append_text(struct str *out, const char *text)
 {
@@ -61,10 +63,13 @@ static void append_option(struct str *out, const struct option *o)
     str_append_char(out, '\n');
 }
 
-/* Appends lines of the form "0  success". */
-static void append_exits(struct str *out, const char *lines)
+/* command may be NULL: see help_exits(). */
+static void append_exits(struct str *out, const struct command *command)
 {
-    while (lines && *lines) {
+    struct str exits;
+    str_init(&exits, EXITS_MAX);
+    help_exits(&exits, command);
+    for (const char *lines = str_text(&exits); *lines;) {
         size_t code = strcspn(lines, " ");
         const char *text = lines + code + strspn(lines + code, " ");
         size_t length = strcspn(text, "\n");
@@ -78,6 +83,7 @@ static void append_exits(struct str *out, const char *lines)
         str_append_char(out, '\n');
         lines = text + length + (text[length] == '\n');
     }
+    str_done(&exits);
 }
 
 static void append_environment(struct str *out)
@@ -124,8 +130,7 @@ static void write_command(struct str *out, const struct command *c)
     }
     append_environment(out);
     str_append(out, ".SH EXIT STATUS\n");
-    append_exits(out, c->exits);
-    append_exits(out, help_exits(c));
+    append_exits(out, c);
     str_append(out, ".SH SEE ALSO\n.BR gpumux (1)\n");
 }
 
@@ -149,7 +154,7 @@ static void write_overview(struct str *out)
     }
     append_environment(out);
     str_append(out, ".SH EXIT STATUS\n");
-    append_exits(out, help_exits(NULL));
+    append_exits(out, NULL);
 }
 
 void help_write_man(struct str *out, const struct command *command)

@@ -1,4 +1,4 @@
-/* A thread that samples the devices once a second and keeps the newest sample. sampler_hurry()
+/* A thread that samples the devices once per second and keeps the newest sample. sampler_hurry()
  * makes the thread read the processes at once. */
 #pragma once
 #include "node/device/gpu.h"

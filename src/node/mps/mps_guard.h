@@ -2,7 +2,7 @@
  * The guard ends MPS daemons whose agent has ended and does not restart.
  *
  * While an agent lives, mps.c ends the daemons that no attempt needs. The guard is a process,
- * `gpumux mps-guard`, that sleeps until its agent has ended. Then the guard checks once a second,
+ * `gpumux mps-guard`, that sleeps until its agent has ended. Then the guard checks once per second,
  * and ends each daemon that no live attempt needs. The guard exits when no daemon is left, or when
  * a new agent has started, because each agent starts its own guard.
  *

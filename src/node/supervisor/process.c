@@ -50,7 +50,7 @@ enum stat_field {
 
 /* Reads the first `count` fields. The command in parentheses may contain anything, so that fields
  * are counted after its last ')'. Parsing is by hand, because a scan of all processes, several
- * times a second, would spend most of its time in sscanf(). */
+ * times per second, would spend most of its time in sscanf(). */
 static bool read_fields(pid_t pid, size_t count, uint64_t *ret_fields, char *ret_state)
 {
     char path[PATH_BYTES], text[STAT_MAX];

@@ -100,7 +100,7 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
     process_count(p, STATUS_held_lease_ns, clock_now_ns() - start_ns);
 }
 
-/* Runs ten times a second, and at the end of the lease, which only a task has. A process that
+/* Runs ten times per second, and at the end of the lease, which only a task has. A process that
  * rarely launches finds a new agent here, before the lease of the old one is checked. */
 static void tick(struct process *p, uint64_t now_ns)
 {

@@ -59,7 +59,7 @@ struct process {
     _Alignas(64) _Atomic uint64_t state;
     struct launch *launch;       /* valid while READY; a separate mapping, never unmapped */
     struct client client;        /* valid while READY */
-    _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim retries once a second */
+    _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim retries once per second */
     _Atomic uint32_t has_fork_handler;
     struct libraries libraries;
     _Atomic(void *) behind_entry[PROCESS_ENTRIES];

@@ -44,7 +44,7 @@ struct http_client *http_client_new(const char *socket_path);
 struct http_client *http_client_new_tls(const struct address *address, struct tls_context *tls,
                                         const char *token);
 void http_client_free(struct http_client *c);
-/* Called once a second while a call waits for the peer, with the start and the deadline of the
+/* Called once per second while a call waits for the peer, with the start and the deadline of the
  * wait. */
 typedef void (*http_wait_fn)(void *arg, int64_t since_boot_ms, int64_t deadline_boot_ms);
 void http_client_on_wait(struct http_client *c, http_wait_fn on_wait, void *arg);
