@@ -315,6 +315,7 @@ int cluster_preview(struct error *e, struct cluster *c, const struct cluster_sub
 struct cluster_candidate {
     /* Location of one of these devices. */
     char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX];
+    char name[DEVICE_NAME_MAX]; /* of the device, for people */
     size_t devices, neighbours;
     bool chosen;
     bool here;        /* the workload runs on this device, listed separately if another is chosen */
@@ -372,6 +373,10 @@ void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);
  * next step. */
 const struct device_health *cluster_device_health(const struct cluster *c, const char *node,
                                                   const char *uuid);
+/* Writes the name of a device for people: NODE:INDEX; the UUID of a device that the node does not
+ * have any more. */
+void cluster_device_name(const struct cluster *c, const char *node, const char *uuid,
+                         char ret[DEVICE_NAME_MAX]);
 /* Writes the ids of at most `room` workloads with an open attempt on this device, oldest attempt
  * first. Returns the number written. */
 size_t cluster_device_workloads(const struct cluster *c, const char *node, const char *uuid,

@@ -126,6 +126,7 @@ struct node_info node_info(const char *name, const char *instance, int devices)
     for (int d = 0; d < devices; d++) {
         (void)snprintf(info.devices[d].uuid, DEVICE_UUID_MAX, "%s-%d", name, d);
         (void)snprintf(info.devices[d].model, DEVICE_MODEL_MAX, "NVIDIA H200");
+        info.devices[d].index = d;
         info.devices[d].memory_bytes = 100;
     }
     return info;

@@ -267,6 +267,7 @@ static void device_notes_become_events(void **state)
     event.node.note_count = 3;
     step(&f, &event);
     assert_true(logged(&f, "device_note") && logged(&f, "device_alarm"));
+    assert_string_equal(find(&f, CLUSTER_EVENT_LOG)->text, "device a:0: Xid 62");
     assert_int_equal(count_of(&f, CLUSTER_EVENT_LOG), 2);
     fixture_close(&f);
 }

@@ -5,6 +5,11 @@
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
+enum {
+    NAMES_MAX = 2 * DEVICE_NAME_MAX, /* leaves room for a sentence around the names */
+    MORE_MAX = sizeof " and 16 more",
+};
+
 struct explaining {
     struct cluster *cluster;
     const struct workload *workload;
@@ -40,6 +45,7 @@ static struct cluster_candidate *add(struct explaining *x, size_t device)
                                      .chosen = is_chosen(x, device)};
     (void)str_copy(to->node, sizeof to->node, x->snapshot.nodes[d->node].name);
     (void)str_copy(to->device, sizeof to->device, d->uuid);
+    cluster_device_name(x->cluster, to->node, to->device, to->name);
     (void)str_copy(to->model, sizeof to->model, d->model);
     return to;
 }
@@ -65,14 +71,29 @@ static struct shown shown_of(const struct explaining *x, const struct fleet_clas
     return (struct shown){.device = chosen, .own = own};
 }
 
-static const char *chosen_device(const struct explaining *x)
+/* Writes "box:0 box:1": the chosen devices, or the node of a workload without a device. */
+static const char *name_chosen(const struct explaining *x, char ret[NAMES_MAX])
 {
-    return x->snapshot.devices[x->outcome.decision.devices[0]].uuid;
+    const struct policy_decision *d = &x->outcome.decision;
+    const char *node = x->snapshot.nodes[d->node].name;
+    size_t i = 0, length = 0;
+    (void)str_copy(ret, NAMES_MAX, node);
+    for (; i < d->device_count && length + DEVICE_NAME_MAX < NAMES_MAX - MORE_MAX; i++) {
+        if (i > 0)
+            ret[length++] = ' ';
+        cluster_device_name(x->cluster, node, x->snapshot.devices[d->devices[i]].uuid,
+                            ret + length);
+        length += strlen(ret + length);
+    }
+    if (i < d->device_count)
+        (void)snprintf(ret + length, NAMES_MAX - length, " and %zu more", d->device_count - i);
+    return ret;
 }
 
 static void give_reason(const struct explaining *x, const struct policy_candidate *judged,
                         struct cluster_candidate *to)
 {
+    char names[NAMES_MAX];
     if (to->chosen)
         (void)snprintf(to->reason, sizeof to->reason, "chosen");
     else if (judged->misfit != POLICY_FITS)
@@ -91,7 +112,8 @@ static void give_reason(const struct explaining *x, const struct policy_candidat
     else if (x->outcome.verdict == POLICY_REFUSES)
         (void)snprintf(to->reason, sizeof to->reason, "too few devices of the node fit");
     else
-        (void)snprintf(to->reason, sizeof to->reason, "the policy prefers %s", chosen_device(x));
+        (void)snprintf(to->reason, sizeof to->reason, "the policy prefers %s",
+                       name_chosen(x, names));
 }
 
 /* A p99 that was not measured is marked as such, because it is no reason for a refusal. */
@@ -137,9 +159,10 @@ static void add_judged(struct explaining *x, const struct policy_candidate *judg
     to->is_p99_guess = judged->is_p99_guess;
     to->service = judged->service;
     give_reason(x, judged, to);
+    char names[NAMES_MAX];
     if (is_as_good && !to->chosen)
         (void)snprintf(to->reason, sizeof to->reason, "as good as %s, which was chosen",
-                       chosen_device(x));
+                       name_chosen(x, names));
     add_doubt(to);
 }
 
@@ -195,7 +218,8 @@ static void explain_running(struct explaining *x)
                        "placed on %s; if placed now: would go there again", node);
     else
         (void)snprintf(x->ret->text, sizeof x->ret->text, "placed on %s; if placed now: %.*s", node,
-                       (int)(sizeof would - NODE_NAME_MAX - 64), would);
+                       (int)(sizeof would - strlen(node) - sizeof "placed on ; if placed now: "),
+                       would);
 }
 
 static bool is_backing_off(const struct workload *w)
@@ -205,16 +229,14 @@ static bool is_backing_off(const struct workload *w)
 
 static void explain_outcome(struct explaining *x)
 {
-    const struct policy_decision *d = &x->outcome.decision;
     const struct workload *w = x->workload;
-    char *text = x->ret->text;
+    char *text = x->ret->text, names[NAMES_MAX];
     if (w->unmet_count > 0) {
         depend_explain(w, text);
     } else if (is_backing_off(w)) {
         (void)str_copy(text, WORKLOAD_TEXT_MAX, w->status.text);
     } else if (x->outcome.verdict == POLICY_PLACES) {
-        (void)snprintf(text, WORKLOAD_TEXT_MAX, "would go to %s",
-                       d->device_count == 1 ? chosen_device(x) : x->snapshot.nodes[d->node].name);
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "would go to %s", name_chosen(x, names));
     } else {
         (void)queue_explain_refusal(x->cluster, &x->snapshot, w->requirement->allowance,
                                     x->outcome.verdict, text);

@@ -141,10 +141,13 @@ void keep_explain(const struct cluster *c, const struct requirement *r,
     size_t length = strlen(text), room = WORKLOAD_TEXT_MAX - length;
     if (!c->keeper || c->keeper->requirement != r || c->kept_count == 0)
         return;
+    char name[DEVICE_NAME_MAX];
     const struct policy_device *first = &c->policy_devices[c->kept[0]];
+    const char *node = c->policy_nodes[first->node].name;
+    cluster_device_name(c, node, first->uuid, name);
     if (c->kept_count == 1)
-        (void)snprintf(text + length, room, "; %s is kept for this workload", first->uuid);
+        (void)snprintf(text + length, room, "; %s is kept for this workload", name);
     else
         (void)snprintf(text + length, room, "; %zu devices of %s are kept for this workload",
-                       c->kept_count, c->policy_nodes[first->node].name);
+                       c->kept_count, node);
 }

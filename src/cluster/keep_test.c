@@ -109,11 +109,14 @@ static void large_workload_among_small_is_placed(void **state)
     uint64_t beside[SMALL], large = submit_with(&c.f, 1, 0, 1000, WORKLOAD_TASK);
     for (size_t i = 0; i < SMALL; i++)
         beside[i] = submit_with(&c.f, 1, 20, -1000, WORKLOAD_TASK);
+    bool is_kept = false;
     for (size_t i = 0; is_queued(&c, large); i++) {
+        is_kept = is_kept || strstr(note_of(&c.f, large), "; a:0 is kept for this workload");
         assert_true(i < SMALL && !is_queued(&c, beside[i]));
         (void)one_ends(&c);
         end(&c, beside[i]);
     }
+    assert_true(is_kept);
     fixture_close(&c.f);
 }
 

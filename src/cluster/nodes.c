@@ -97,13 +97,23 @@ static int find_device(const struct node *n, const char *uuid)
     return -1;
 }
 
-/* The index is easier to read than the UUID. */
-static void log_state(struct cluster *c, const struct node *n, int index,
-                      const struct device_health *health)
+void cluster_device_name(const struct cluster *c, const char *node, const char *uuid,
+                         char ret[DEVICE_NAME_MAX])
 {
-    action_log(c, event_device_state, 0, 0, n->info.name, "device %d (%s) is %s%s%s",
-               n->info.devices[index].index, health->uuid, device_state_name(health->state),
-               health->cause[0] ? ": " : "", health->cause);
+    const struct node *n = node_find(c, node);
+    int d = n ? find_device(n, uuid) : -1;
+    if (d < 0)
+        (void)str_copy(ret, DEVICE_NAME_MAX, uuid);
+    else
+        device_write_name(node, n->info.devices[d].index, ret);
+}
+
+static void log_state(struct cluster *c, const struct node *n, const struct device_health *health)
+{
+    char name[DEVICE_NAME_MAX];
+    cluster_device_name(c, n->info.name, health->uuid, name);
+    action_log(c, event_device_state, 0, 0, n->info.name, "device %s is %s%s%s", name,
+               device_state_name(health->state), health->cause[0] ? ": " : "", health->cause);
 }
 
 void node_health(struct cluster *c, struct node *n, const struct device_health *health,
@@ -118,7 +128,7 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
         if (health[i].needs_operator && !before.needs_operator)
             c->held_due = true; /* suspended tasks may have to move elsewhere */
         if (before.state != health[i].state)
-            log_state(c, n, d, &health[i]);
+            log_state(c, n, &health[i]);
         n->health[d] = health[i];
         c->policy_devices[device].admits = health[i].admits;
         if (before.admits != health[i].admits || before.state != health[i].state ||
@@ -141,10 +151,11 @@ static void log_notes(struct cluster *c, const struct node *n, const struct clus
 {
     for (size_t i = 0; i < event->node.note_count; i++) {
         const struct device_note *note = &event->node.notes[i];
-        int d = find_device(n, note->uuid);
-        if (d >= 0)
+        char name[DEVICE_NAME_MAX];
+        cluster_device_name(c, n->info.name, note->uuid, name);
+        if (find_device(n, note->uuid) >= 0)
             action_log(c, note->alarm ? event_device_alarm : event_device_note, 0, 0, n->info.name,
-                       "device %d (%s): %s", n->info.devices[d].index, note->uuid, note->text);
+                       "device %s: %s", name, note->text);
     }
 }
 
@@ -181,7 +192,7 @@ static void disconnect(struct cluster *c, struct node *n, const char *why)
 {
     n->connected = false;
     inventory_refresh_node(c, n);
-    action_log(c, event_node_gone, 0, 0, n->info.name, "%s", why);
+    action_log(c, event_node_gone, 0, 0, n->info.name, "not connected: %s", why);
 }
 
 /* Closes attempts on a node that has been away too long for them. */

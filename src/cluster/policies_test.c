@@ -375,7 +375,9 @@ static void explanation_marks_current_device(void **state)
     assert_string_equal(x->candidates[1].node, "a");
     assert_true(x->candidates[1].here && !x->candidates[1].chosen);
     assert_true(x->candidates[0].devices == 1 && x->candidates[1].devices == 1);
-    assert_non_null(strstr(x->candidates[1].reason, "as good as"));
+    assert_string_equal(x->candidates[1].name, "a:0");
+    assert_string_equal(x->candidates[1].reason, "as good as b:0, which was chosen");
+    assert_string_equal(x->text, "placed on a; if placed now: would go to b:0");
     free(x);
     fixture_close(&f);
 }

@@ -147,7 +147,7 @@ static bool fits_again(const struct cluster *c, const struct workload *w,
         const struct policy_device *d = find_device(c, w->node, a->devices[i]);
         enum policy_misfit misfit = d ? policy_device_room(d, &w->needs, most) : POLICY_FITS;
         if (!d)
-            (void)snprintf(text, WORKLOAD_TEXT_MAX, "device %s is gone", a->devices[i]);
+            (void)snprintf(text, WORKLOAD_TEXT_MAX, "node %s reports no device", a->node);
         else if (misfit != POLICY_FITS)
             explain(c, w->node, d, &w->needs, misfit, text);
         if (!d || misfit != POLICY_FITS)

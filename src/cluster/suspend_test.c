@@ -75,6 +75,30 @@ static void suspended_task_frees_device_until_resume(void **state)
     fixture_close(&f);
 }
 
+/* The driver of a node without any device may have a problem. */
+static void resume_waits_for_devices_of_node(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t id = suspend_one(&f, hello(&f, "a"));
+    struct node_info info = node_info("a", "i", 0);
+    const struct attempt_report report = {.workload = id,
+                                          .attempt = 1,
+                                          .phase = ATTEMPT_RUNNING,
+                                          .turn = 1,
+                                          .suspension = SUSPENSION_DONE};
+    struct cluster_event event = {.kind = CLUSTER_NODE_HELLO};
+    event.hello.info = &info;
+    event.hello.attempts = &report;
+    event.hello.count = 1;
+    step(&f, &event);
+    assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, 0);
+    assert_string_equal(cluster_live_status(f.cluster, id)->text,
+                        "waits to resume: node a reports no device");
+    fixture_close(&f);
+}
+
 static void suspend_order_is_repeated_until_reported(void **state)
 {
     struct fixture f;
@@ -335,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(suspended_task_frees_device_until_resume),
+        cmocka_unit_test(resume_waits_for_devices_of_node),
         cmocka_unit_test(suspend_order_is_repeated_until_reported),
         cmocka_unit_test(failed_suspend_leaves_task_running),
         cmocka_unit_test(failed_resume_is_retried),

@@ -44,6 +44,7 @@ struct bufferevent;
 struct certificate_facts;
 struct event;
 struct evconnlistener;
+struct json_writer;
 struct tls_context;
 
 enum {
@@ -384,6 +385,9 @@ void control_refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEX
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,
                   struct shown_spec *shown);
+/* Writes `devices`, the UUIDs of devices on a node, and `device_names`, their names for people. */
+void show_device_list(struct json_writer *w, const struct control *c, const char *node,
+                      const char (*devices)[DEVICE_UUID_MAX], int count);
 void show_event(struct str *out, const struct store_event *event);
 void show_node(struct control *c, struct str *out, const char *name, bool drained,
                const struct node_info *info);

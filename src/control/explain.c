@@ -42,6 +42,7 @@ static void put_candidate(struct json_writer *w, struct control *control,
     json_begin_object(w);
     json_put_string(json_key(w, "node"), c->node);
     json_put_string(json_key(w, "device"), c->device);
+    json_put_string(json_key(w, "device_name"), c->name);
     json_put_string(json_key(w, "model"), c->model);
     json_put_uint(json_key(w, "alike"), c->devices);
     json_put_uint(json_key(w, "neighbours"), c->neighbours);

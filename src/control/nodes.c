@@ -189,8 +189,8 @@ struct device_search {
 
 static bool has_index(const char *wanted, const char *node, const struct device *device)
 {
-    char name[NODE_NAME_MAX + 16];
-    snprintf(name, sizeof name, "%s:%d", node, device->index);
+    char name[DEVICE_NAME_MAX];
+    device_write_name(node, device->index, name);
     return strcmp(name, wanted) == 0;
 }
 

@@ -11,12 +11,28 @@
 /* workloads shown for one device; max_neighbours is at most 64 */
 enum { DEVICE_WORKLOADS_MAX = 256 };
 
-static void put_devices(struct json_writer *w, const struct attempt *a)
+/* Writes the member `device_names`. */
+static void put_names(struct json_writer *w, const struct control *c, const char *node,
+                      const char (*devices)[DEVICE_UUID_MAX], int count)
 {
-    json_begin_array(w);
-    for (int i = 0; a && i < a->device_count; i++)
-        json_put_string(w, a->devices[i]);
+    char name[DEVICE_NAME_MAX];
+    json_begin_array(json_key(w, "device_names"));
+    for (int i = 0; i < count; i++) {
+        if (c->cluster)
+            cluster_device_name(c->cluster, node, devices[i], name);
+        json_put_string(w, c->cluster ? name : devices[i]);
+    }
     json_end_array(w);
+}
+
+void show_device_list(struct json_writer *w, const struct control *c, const char *node,
+                      const char (*devices)[DEVICE_UUID_MAX], int count)
+{
+    json_begin_array(json_key(w, "devices"));
+    for (int i = 0; i < count; i++)
+        json_put_string(w, devices[i]);
+    json_end_array(w);
+    put_names(w, c, node, devices, count);
 }
 
 #define OF struct store_workload
@@ -92,8 +108,9 @@ static const char *enforcement_of(struct control *c, const struct store_workload
 }
 
 /* Writes the details, without a text that is not JSON or that gpumux did not write. */
-static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
-                      const struct workload_status *status, struct shown_spec *shown, bool secrets)
+static int put_detail(struct error *e, struct json_writer *w, const struct control *c,
+                      const struct store_workload *row, const struct workload_status *status,
+                      struct shown_spec *shown, bool secrets)
 {
     int r = 0;
     struct after_id *after;
@@ -104,8 +121,13 @@ static int put_detail(struct error *e, struct json_writer *w, const struct store
     else
         json_put_raw(w, "{}");
     json_begin_array(json_key(w, "attempts"));
-    for (int i = 0; i < status->attempts_kept; i++)
-        fields_put(w, &attempt_fields, FIELDS_API, &status->attempts[i]);
+    for (int i = 0; i < status->attempts_kept; i++) {
+        json_begin_object(w);
+        fields_put_members(w, &attempt_fields, FIELDS_API, &status->attempts[i]);
+        put_names(w, c, status->attempts[i].node, status->attempts[i].devices,
+                  status->attempts[i].device_count);
+        json_end_object(w);
+    }
     json_end_array(w);
     bool good = record_parse_after(NULL, &shown->arena, row->after, &after, &count) == 0;
     json_put_raw(json_key(w, "after"), good ? row->after : "[]");
@@ -184,7 +206,7 @@ static void put_workload(struct json_writer *w, struct control *c, const struct 
     fields_put_members(w, &workload_status_fields, FIELDS_API, status);
     json_put_time(json_key(w, "stopped"), stopped_wall_ms(status));
     json_put_string(json_key(w, "node"), a ? a->node : NULL);
-    put_devices(json_key(w, "devices"), a);
+    show_device_list(w, c, a ? a->node : "", a ? a->devices : NULL, a ? a->device_count : 0);
     json_put_members(w, summary);
     fields_put(json_key(w, "usage"), &attempt_usage_fields, FIELDS_API, find_usage(c, row, a));
 }
@@ -216,7 +238,7 @@ int show_workload(struct error *e, struct control *c, struct str *out,
             json_put_string(json_key(&w, "enforcement"),
                             shown->id ? enforcement_of(c, row, &shown->spec, a) : "");
         if (options->detail)
-            r = put_detail(e, &w, row, &status, shown, options->secrets);
+            r = put_detail(e, &w, c, row, &status, shown, options->secrets);
         json_end_object(&w);
     }
     arena_done(&arena);

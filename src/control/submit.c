@@ -385,14 +385,12 @@ static void on_submitted(struct waiter *w, const struct cluster_action *a)
     str_done(&json);
 }
 
-static void put_placement(struct json_writer *out, const struct cluster_preview *p)
+static void put_placement(struct json_writer *out, const struct control *c,
+                          const struct cluster_preview *p)
 {
     json_begin_object(out);
     json_put_string(json_key(out, "node"), p->node);
-    json_begin_array(json_key(out, "devices"));
-    for (int i = 0; i < p->device_count; i++)
-        json_put_string(out, p->devices[i]);
-    json_end_array(out);
+    show_device_list(out, c, p->node, p->devices, p->device_count);
     json_end_object(out);
 }
 
@@ -419,8 +417,8 @@ static void describe(struct control *c, const struct submission *s,
     }
 }
 
-static void answer_preview(struct http_request *r, const struct submission *s,
-                           const struct cluster_preview *previews)
+static void answer_preview(const struct control *c, struct http_request *r,
+                           const struct submission *s, const struct cluster_preview *previews)
 {
     struct str json;
     struct json_writer out;
@@ -432,7 +430,7 @@ static void answer_preview(struct http_request *r, const struct submission *s,
         json_begin_object(&out);
         json_put_string(json_key(&out, "name"), s->items[i].name);
         if (previews[i].node[0])
-            put_placement(json_key(&out, "placement"), &previews[i]);
+            put_placement(json_key(&out, "placement"), c, &previews[i]);
         else
             json_put_null(json_key(&out, "placement"));
         json_put_string(json_key(&out, "text"), previews[i].text);
@@ -458,7 +456,7 @@ static int preview(struct error *e, struct control *c, struct http_request *r,
         error_set(e, ERR_NO_MEMORY, "out of memory");
     }
     if (result == 0)
-        answer_preview(r, s, previews);
+        answer_preview(c, r, s, previews);
     free(previews);
     return result;
 }

@@ -1,5 +1,6 @@
 #include "model/node.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -10,6 +11,11 @@ bool node_name_is_valid(const char *name)
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t length = strlen(name);
     return length > 0 && length < NODE_NAME_MAX && strspn(name, letters) == length;
+}
+
+void device_write_name(const char *node, int index, char ret[DEVICE_NAME_MAX])
+{
+    (void)snprintf(ret, DEVICE_NAME_MAX, "%s:%d", node, index);
 }
 
 DEFINE_NAMES(enum attempt_phase,

@@ -10,6 +10,7 @@ enum {
     NODE_INSTANCE_MAX = 40,
     NODE_VERSION_MAX = 32,
     DEVICE_MPS_MAX = 16,
+    DEVICE_NAME_MAX = NODE_NAME_MAX + 12, /* NODE:INDEX; a UUID fits too */
     USAGE_COUNTERS_MAX = 128
 };
 
@@ -35,6 +36,8 @@ struct node_info {
 
 /* Returns whether the name is non-empty and consists of letters, digits, '.', '_' and '-'. */
 bool node_name_is_valid(const char *name);
+/* Writes NODE:INDEX, the name of a device for people. */
+void device_write_name(const char *node, int index, char ret[DEVICE_NAME_MAX]);
 
 /* State of a device, as its monitor reports it (device/device.h). */
 enum device_state {

@@ -81,7 +81,7 @@ id=$(task 1g)
 wait_field "$id" state running
 hot=$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")
 fault "$hot" thermal 50
-wait_until "overlimit" told "device $hot .*overlimit: its clocks are slowed"
+wait_until "overlimit" told "device .*:$hot is overlimit: its clocks are slowed"
 fault "$hot" thermal 0
 wait_until "it runs elsewhere, or again" has "$id" state running
 cancel "$id"

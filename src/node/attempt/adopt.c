@@ -49,7 +49,7 @@ static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
         return false;
     *ret = (struct attempt_stop){
         .reason = STOP_REASON_LOST, .verdict = VERDICT_MOVED, .grace_ms = STRANDED_GRACE_MS};
-    (void)snprintf(ret->why, sizeof ret->why, "its device %s is not there any more", uuid);
+    (void)snprintf(ret->why, sizeof ret->why, "one of its devices is not there any more");
     log_write(r->agent->log, LOG_WARN, "attempt device lost", "attempt=%s device=%s", r->name,
               uuid);
     return true;
