@@ -53,6 +53,10 @@ grep -q '3 of several devices, 1 of them larger than a node' "$work/split/report
 jq -e '.policy == "gpumux" and ([.candidates[] | select(.chosen)] | length == 1)
     and .candidates[0].alike >= 1' "$work/json" > /dev/null \
     || fail "no explanation: $(cat "$work/json")"
+exits 0 "$gpumux" sim --jobs 5 --explain 3
+said '^DEVICE .* ALIKE .* PD .* GAIN .* WHY$'
+said '^n[0-9]*:[0-9]* '
+said '^GAIN  *RELATIVE'
 printf 'submit_s,duration_s,gpus\n0,100,9\n' > "$work/large.csv"
 exits 0 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --policy exclusive
 said 'exclusive  *-  *-  *-' # no task has ended, so there are no times

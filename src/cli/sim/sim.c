@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/submit/draft.h"
+#include "cli/frame/explanation.h"
 #include "cli/frame/output.h"
 #include "cli/sim/sim.h"
 #include "cli/sim/sim_report.h"
@@ -582,46 +583,25 @@ static int validate(const struct invocation *in, const char *path)
 
 /* ---- explain ---- */
 
-static int show_explanation(const char *policy, const struct cluster_explanation *x)
+/* Prints what an explanation with the keys of the API says. */
+static int print_explanation(struct str *out)
 {
-    static const char *const titles[] = {"DEVICE", "MODEL", "ALIKE", "NEIGHBOURS", "SPEED", "PD",
-                                         "GAIN",   "P99",   "SLO",   "WHY",        NULL};
-    struct output_table t;
-    printf("by policy %s: %s\n", policy, x->text);
-    output_table_init(&t, titles);
-    for (size_t i = 0; i < x->count; i++) {
-        const struct cluster_candidate *c = &x->candidates[i];
-        output_cell(&t, c->chosen ? OUTPUT_GREEN : OUTPUT_PLAIN, "%s", c->device);
-        output_cell(&t, OUTPUT_PLAIN, "%s", c->model);
-        output_cell(&t, OUTPUT_PLAIN, "%zu", c->devices);
-        output_cell(&t, OUTPUT_PLAIN, "%zu", c->neighbours);
-        const double numbers[] = {c->speed, c->pd, c->gain};
-        for (size_t n = 0; n < 3; n++)
-            if (c->judged)
-                output_cell(&t, OUTPUT_PLAIN, "%.2f", numbers[n]);
-            else
-                output_cell(&t, OUTPUT_PLAIN, "-");
-        const double latencies[] = {c->p99_ms, c->slo_ms};
-        for (size_t n = 0; n < 2; n++)
-            if (c->judged && latencies[n] > 0)
-                output_cell(&t, OUTPUT_PLAIN, "%.1f ms", latencies[n]);
-            else
-                output_cell(&t, OUTPUT_PLAIN, "-");
-        output_cell(&t, OUTPUT_PLAIN, "%s", c->reason);
-    }
-    int status = output_table_print(&t);
-    output_table_done(&t);
+    json_t *answer = str_failed(out) ? NULL : json_loads(str_text(out), 0, NULL);
+    int status = answer ? explanation_print(answer) : COMMAND_FAILED;
+    json_decref(answer);
+    str_done(out);
     return status;
 }
 
-/* Prints an explanation with the keys of the API. */
-static int show_explanation_json(const char *policy, const struct cluster_explanation *x)
+static int show_explanation(const char *policy, uint64_t workload,
+                            const struct cluster_explanation *x, bool is_json)
 {
     struct str out;
     struct json_writer w;
     str_init(&out, RESULT_FILE_MAX);
     json_writer_init(&w, &out);
     json_begin_object(&w);
+    json_put_uint(json_key(&w, "id"), workload);
     json_put_string(json_key(&w, "policy"), policy);
     json_put_string(json_key(&w, "text"), x->text);
     json_begin_array(json_key(&w, "candidates"));
@@ -630,6 +610,7 @@ static int show_explanation_json(const char *policy, const struct cluster_explan
         json_begin_object(&w);
         json_put_string(json_key(&w, "node"), c->node);
         json_put_string(json_key(&w, "device"), c->device);
+        json_put_string(json_key(&w, "device_name"), c->name);
         json_put_string(json_key(&w, "model"), c->model);
         json_put_uint(json_key(&w, "alike"), c->devices);
         json_put_uint(json_key(&w, "neighbours"), c->neighbours);
@@ -638,17 +619,17 @@ static int show_explanation_json(const char *policy, const struct cluster_explan
             json_put_real(json_key(&w, "pd"), c->pd);
             json_put_real(json_key(&w, "gain"), c->gain);
         }
-        if (c->judged && c->slo_ms > 0) {
+        if (c->judged && c->p99_ms > 0)
             json_put_real(json_key(&w, "p99_ms"), c->p99_ms);
+        if (c->judged && c->slo_ms > 0)
             json_put_real(json_key(&w, "slo_ms"), c->slo_ms);
-        }
         json_put_bool(json_key(&w, "chosen"), c->chosen);
         json_put_string(json_key(&w, "reason"), c->reason);
         json_end_object(&w);
     }
     json_end_array(&w);
     json_end_object(&w);
-    return print_json(&out);
+    return is_json ? print_json(&out) : print_explanation(&out);
 }
 
 /* Runs the first policy until the workload arrives, prints the explanation, and completes the
@@ -680,8 +661,7 @@ static int explain(struct campaign_config *c, const struct scenario *s, uint64_t
                             "workload %llu is larger than every node, and is never placed",
                             (unsigned long long)workload);
         else if (!e.code)
-            status = is_json ? show_explanation_json(result.policy, explanation)
-                             : show_explanation(result.policy, explanation);
+            status = show_explanation(result.policy, workload, explanation, is_json);
     }
     if (e.code)
         status = fail(&e);
