@@ -259,7 +259,7 @@ static const struct command commands[] = {
                        "versions.",
         .options = ps_options,
         .examples =
-            EXAMPLES({"gpumux ps -o wide", "add quota, share and command"},
+            EXAMPLES({"gpumux ps -o wide", "add quota, share, UUIDs and command"},
                      {"gpumux ps --state failed -q", "print the ids of all failed workloads"}),
         .run = ps_command,
     },

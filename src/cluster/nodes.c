@@ -1,4 +1,4 @@
-/* Nodes: their descriptions, sessions, and the attempts of nodes that stay away. */
+/* Nodes: their descriptions, sessions, and the attempts of lost nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,7 +195,7 @@ static void disconnect(struct cluster *c, struct node *n, const char *why)
     action_log(c, event_node_gone, 0, 0, n->info.name, "not connected: %s", why);
 }
 
-/* Closes attempts on a node that has been away too long for them. */
+/* Closes attempts on a node that was not connected for too long. */
 static void lose_attempts(struct cluster *c, struct node *n)
 {
     list_for_each_safe (it, &n->open) {

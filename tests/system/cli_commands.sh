@@ -193,6 +193,42 @@ mute=$("$gpumux" submit -d 0 --name mute -- sleep 1000)
 is_slow() { [[ $(field "$mute" usage) == {* ]] && has "$mute" usage.samples_per_s null; }
 wait_until "what it uses is known, but no speed" is_slow
 exits 0 "$gpumux" cancel burning mute
+
+say one name for a device
+"$gpumux" wait -q burning mute || true
+mapfile -t uuids < <(api GET /v1/nodes 'nodes[0].devices[].uuid')
+# names ARGUMENT...: the command prints NODE:INDEX, and not even a part of a UUID.
+names() {
+    exits 0 "$gpumux" "$@"
+    said "$node:0"
+    ! grep -E "GPU-|${uuids[0]:4:8}|${uuids[1]:4:8}" "$work/out" || fail "a UUID: gpumux $*"
+}
+# identifies ARGUMENT...: the command prints the UUIDs as well.
+identifies() { exits 0 "$gpumux" "$@"; said "$node:0"; said "${uuids[0]}"; }
+names submit --dry-run -d 2 --quota 1g -- true
+said "would run on $node:0 $node:1$"
+identifies submit --dry-run -d 2 --quota 1g -o json -- true
+pair=$("$gpumux" submit -d 2 --quota 1g --name pair -- sleep 1000)
+wait_field "$pair" state running
+names ps
+said " $node:0 $node:1 "
+names top --once
+said " $node:0 $node:1 "
+names nodes
+names events --since 0
+said "device $node:1 is healthy"
+names explain pair
+for title in ALIKE PD GAIN; do
+    said "^DEVICE.* $title "
+    said "^$title  *[a-zA-Z]"
+done
+for command in 'describe pair' 'ps -o wide' 'nodes -o wide' 'describe pair -o json' \
+    'explain pair -o json'; do
+    identifies $command
+done
+exits 0 "$gpumux" disable "$node:0" "$node:1"
+exits 0 "$gpumux" enable "$node:0" "$node:1"
+exits 0 "$gpumux" cancel pair --grace 0s
 # A frame on a whole screen, then the key that quits.
 TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" \
     "$work/screen" <<< q
@@ -390,5 +426,5 @@ page=$(api GET '/v1/nodes?limit=1' 'nodes[].name,next')
 page=$(api GET '/v1/nodes?limit=1&cursor=apart' 'nodes[].name,next')
 [ "$page" = $'bare\nnull' ] || fail "second page of nodes: $page"
 kill -KILL "$apart"
-wait_until "how the devices of a node are that is away is not known" \
-    eval "'$gpumux' nodes | grep -qE '^apart +away +unknown '"
+wait_until "the health of devices of a node that is not connected is unknown" \
+    eval "'$gpumux' nodes | grep -qE '^apart +not connected +unknown '"

@@ -120,9 +120,10 @@ start_node twin
 sees 'another node of the name …' "$work/twin.log"
 kill_node twin
 kill_node n2
-wait_until "n2 is away" is_away n2
+wait_until "n2 is not connected" is_away n2
 "$gpumux" nodes > "$work/said"
-sees 'away' "$work/said"
+row 'a node is `not connected`' > "$work/row"
+says "$work/said" ' not connected '
 "$gpumux" control init --state "$work/other" --url https://localhost:1 > "$work/other.line" 2>&1
 "$gpumux" control --state "$work/other" --listen 0 > "$work/other.log" 2>&1 &
 says "$work/other.log" 'network .* port [0-9]+'

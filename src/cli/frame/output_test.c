@@ -215,10 +215,11 @@ static void frame_fits_any_screen(void **state)
         0, NULL);
     json_t *workloads =
         json_loads("[{\"id\": 2, \"name\": \"waits\", \"kind\": \"task\", \"state\": \"queued\", "
-                   "\"node\": \"box\", \"devices\": [\"GPU-2\"]}, "
+                   "\"node\": \"box\", \"devices\": [\"GPU-2\"], \"device_names\": [\"box:1\"]}, "
                    "{\"id\": 1, \"name\": \"runs\", \"kind\": \"task\", \"state\": \"running\", "
                    "\"node\": \"box\", "
-                   "\"devices\": [\"GPU-1\", \"GPU-2\", \"GPU-9\"], \"share\": "
+                   "\"devices\": [\"GPU-1\", \"GPU-2\", \"GPU-9\"], "
+                   "\"device_names\": [\"box:0\", \"box:1\", \"GPU-9\"], \"share\": "
                    "{\"min\": 10, \"max\": 50}, \"usage\": {\"memory_used_bytes\": 1073741824, "
                    "\"cpu_percent\": 97, \"samples_per_s\": 5404}}]",
                    0, NULL);
@@ -234,7 +235,7 @@ static void frame_fits_any_screen(void **state)
     assert_non_null(strstr(str_text(&out), "50%"));
     assert_non_null(strstr(str_text(&out), "12 GiB / 24 GiB"));
     assert_non_null(strstr(str_text(&out), "350 / 700 W"));
-    assert_non_null(strstr(str_text(&out), "box:0,1,?"));
+    assert_non_null(strstr(str_text(&out), "box:0 box:1 GPU-9"));
     assert_null(strstr(strstr(str_text(&out), "waits"), "box:1")); /* of an attempt that ended */
     assert_non_null(strstr(str_text(&out), " 5.4k/s "));
     assert_true(strstr(str_text(&out), "runs") < strstr(str_text(&out), "waits"));
@@ -321,6 +322,47 @@ static void crowded_frame_divides_lines(void **state)
     json_decref(nodes);
 }
 
+/* Every name can be used in a command, so none is cut. */
+static void frame_shows_whole_device_names(void **state)
+{
+    (void)state;
+    json_t *names = json_array();
+    for (int i = 0; i < 16; i++)
+        (void)json_array_append_new(names, json_sprintf("gpu-node-of-the-lab-17:%d", i));
+    json_t *workloads =
+        json_pack("[{s:i, s:s, s:o}]", "id", 1, "state", "running", "device_names", names);
+    json_t *nodes = json_loads("{\"nodes\": [{\"name\": \"gpu-node-of-the-lab-17\", "
+                               "\"devices\": [{\"index\": 15}]}]}",
+                               0, NULL);
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    draw(&out, nodes, workloads, 80, 0);
+    assert_non_null(strstr(str_text(&out), "gpu-node-of-the-lab-17:15 "));
+    assert_non_null(strstr(str_text(&out), " gpu-node-of-the-lab-17:0 +15"));
+    draw(&out, nodes, workloads, 240, 0);
+    assert_non_null(
+        strstr(str_text(&out), " gpu-node-of-the-lab-17:0 gpu-node-of-the-lab-17:1 +14"));
+    draw(&out, nodes, workloads, SIZE_MAX, 0);
+    assert_non_null(strstr(str_text(&out), " gpu-node-of-the-lab-17:15 "));
+    assert_null(strstr(str_text(&out), " +"));
+    str_done(&out);
+    json_decref(workloads);
+    json_decref(nodes);
+}
+
+/* A server of an earlier version sends UUIDs alone. */
+static void devices_without_names_show_uuids(void **state)
+{
+    (void)state;
+    json_t *old = json_loads("{\"devices\": [\"GPU-1\", \"GPU-2\"]}", 0, NULL);
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    show_devices(old, &out);
+    assert_string_equal(str_text(&out), "GPU-1 GPU-2");
+    str_done(&out);
+    json_decref(old);
+}
+
 /* A screen of any width shows the marks; a suspended workload has no speed. */
 static void frame_marks_unavailable_devices(void **state)
 {
@@ -345,7 +387,7 @@ static void frame_marks_unavailable_devices(void **state)
         assert_non_null(strstr(text, " 0R disabled\n"));
         assert_non_null(strstr(text, " 0Y unhealthy\n"));
         assert_non_null(strstr(text, " 0Y drained\n"));
-        assert_non_null(strstr(text, " 0Y away\n"));
+        assert_non_null(strstr(text, " 0Y not connected\n"));
         assert_null(strstr(text, "7.0/s"));
         assert_non_null(strstr(text, "8.0/s"));
     }
@@ -367,6 +409,8 @@ int main(void)
         cmocka_unit_test(frame_fits_any_screen),
         cmocka_unit_test(crowded_frame_divides_lines),
         cmocka_unit_test(frame_marks_unavailable_devices),
+        cmocka_unit_test(frame_shows_whole_device_names),
+        cmocka_unit_test(devices_without_names_show_uuids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

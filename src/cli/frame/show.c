@@ -155,22 +155,25 @@ enum output_colour show_state_colour(const char *state)
     return OUTPUT_PLAIN;
 }
 
-const json_t *show_held_devices(const json_t *workload)
+static void append_devices(const json_t *of, const char *key, struct str *out)
 {
-    bool is_queued = strcmp(json_text(workload, "state", ""), "queued") == 0;
-    return is_queued ? NULL : json_object_get(workload, "devices");
+    const json_t *list = json_object_get(of, key);
+    bool is_queued = strcmp(json_text(of, "state", ""), "queued") == 0;
+    size_t count = is_queued ? 0 : json_array_size(list);
+    if (count == 0)
+        str_append_char(out, '-');
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        str_printf(out, "%s%s", i ? " " : "", name ? name : "?");
+    }
 }
 
-void show_devices(const json_t *devices, bool in_full, struct str *out)
+void show_devices(const json_t *of, struct str *out)
 {
-    enum { SHORT = 8 };
-    if (json_array_size(devices) == 0)
-        str_append_char(out, '-');
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        const char *uuid = json_string_value(json_array_get(devices, i));
-        if (!uuid)
-            continue;
-        const char *shown = in_full || !str_starts_with(uuid, "GPU-") ? uuid : uuid + 4;
-        str_printf(out, "%s%.*s", i ? "," : "", in_full ? (int)strlen(shown) : SHORT, shown);
-    }
+    append_devices(of, json_object_get(of, "device_names") ? "device_names" : "devices", out);
+}
+
+void show_uuids(const json_t *of, struct str *out)
+{
+    append_devices(of, "devices", out);
 }

@@ -10,7 +10,7 @@
 #include "cli/frame/show.h"
 #include "wire/spec.h"
 
-enum { KEY_BYTES = 16 };
+enum { KEY_BYTES = 16, DEVICES_TEXT_MAX = 4096 };
 
 static void make_key(char text[KEY_BYTES * 2 + 1])
 {
@@ -134,11 +134,14 @@ static void show_dry_run(const json_t *workloads)
                    is_never(w) ? "never start here" : "not start now", text);
             continue;
         }
-        printf("%s would run on %s", json_text(w, "name", "?"), json_text(placement, "node", "?"));
-        const json_t *devices = json_object_get(placement, "devices");
-        for (size_t d = 0; d < json_array_size(devices); d++)
-            printf("%s%s", d ? " " : ", ", json_string_value(json_array_get(devices, d)));
-        printf("%s%s\n", *text ? ": " : "", text);
+        struct str devices;
+        str_init(&devices, DEVICES_TEXT_MAX);
+        show_devices(placement, &devices);
+        bool has_device = json_array_size(json_object_get(placement, "devices")) > 0;
+        printf("%s would run on %s%s%s\n", json_text(w, "name", "?"),
+               has_device ? str_text(&devices) : json_text(placement, "node", "?"),
+               *text ? ": " : "", text);
+        str_done(&devices);
     }
 }
 

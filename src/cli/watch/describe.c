@@ -106,7 +106,7 @@ static void show_usage(const json_t *w)
 
 static void show_attempts(const json_t *w)
 {
-    static const char *const titles[] = {"ATTEMPT", "NODE", "DEVICES", "STARTED",
+    static const char *const titles[] = {"ATTEMPT", "NODE", "DEVICES", "UUIDS", "STARTED",
                                          "RAN",     "END",  "NOTE",    NULL};
     const json_t *attempts = json_object_get(w, "attempts");
     if (json_array_size(attempts) == 0)
@@ -118,9 +118,12 @@ static void show_attempts(const json_t *w)
         char text[SHOW_TEXT_MAX];
         struct str devices;
         str_init(&devices, 4096);
-        show_devices(json_object_get(a, "devices"), true, &devices);
+        show_devices(a, &devices);
         output_cell(&t, OUTPUT_PLAIN, "%lld", (long long)json_number(a, "number", 0));
         output_cell(&t, OUTPUT_PLAIN, "%s", json_text(a, "node", "-"));
+        output_cell(&t, OUTPUT_PLAIN, "%s", str_text(&devices));
+        str_clear(&devices);
+        show_uuids(a, &devices);
         output_cell(&t, OUTPUT_PLAIN, "%s", str_text(&devices));
         output_cell(&t, OUTPUT_PLAIN, "%s", json_text(a, "started", "-"));
         output_cell(&t, OUTPUT_PLAIN, "%s", show_run_time(a, clock_wall_ms(), text));

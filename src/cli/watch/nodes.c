@@ -6,11 +6,12 @@
 #include "cli/frame/output.h"
 #include "cli/frame/show.h"
 #include "cli/watch/watching.h"
+#include "model/node.h"
 
 static const char *node_state(const json_t *node)
 {
     if (!json_is_true(json_object_get(node, "connected")))
-        return "away";
+        return "not connected";
     if (json_is_true(json_object_get(node, "drained")))
         return "drained";
     return json_is_true(json_object_get(node, "held")) ? "held" : "ready";
@@ -40,14 +41,15 @@ static void add_health(struct output_table *t, const json_t *node, const json_t 
 
 static void add_device(struct output_table *t, const json_t *node, const json_t *device, bool wide)
 {
-    char used[SHOW_TEXT_MAX], all[SHOW_TEXT_MAX];
+    char used[SHOW_TEXT_MAX], all[SHOW_TEXT_MAX], name[DEVICE_NAME_MAX];
     const json_t *usage = json_object_get(device, "usage");
     const json_t *booked = json_object_get(device, "booked");
-    const char *state = node_state(node), *uuid = json_text(device, "uuid", "?");
+    const char *state = node_state(node);
     output_cell(t, OUTPUT_BOLD, "%s", json_text(node, "name", "?"));
     output_cell(t, strcmp(state, "ready") == 0 ? OUTPUT_GREEN : OUTPUT_YELLOW, "%s", state);
     add_health(t, node, device);
-    output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(device, "index", 0));
+    device_write_name(json_text(node, "name", "?"), (int)json_number(device, "index", 0), name);
+    output_cell(t, OUTPUT_PLAIN, "%s", name);
     output_cell(t, OUTPUT_PLAIN, "%s%s", json_text(device, "model", "?"),
                 json_is_true(json_object_get(device, "emulated")) ? " (emulated)" : "");
     output_cell(t, OUTPUT_PLAIN, "%s / %s",
@@ -70,8 +72,8 @@ static void add_device(struct output_table *t, const json_t *node, const json_t 
         output_cell(t, OUTPUT_PLAIN, "%s", json_text(node, "version", ""));
         output_cell(t, OUTPUT_PLAIN, "%s",
                     json_text(device, "cause", "")[0] ? json_text(device, "cause", "") : "-");
+        output_cell(t, OUTPUT_PLAIN, "%s", json_text(device, "uuid", "?"));
     }
-    output_cell(t, OUTPUT_PLAIN, "%s", uuid);
 }
 
 /* Adds the line of a node without devices. */
@@ -85,12 +87,11 @@ static void add_bare_node(struct output_table *t, const json_t *node)
 
 static int show(const json_t *nodes, bool wide)
 {
-    static const char *const narrow_titles[] = {"NODE",   "STATE",  "HEALTH", "INDEX",
-                                                "MODEL",  "MEMORY", "SM",     "WORKLOADS",
-                                                "BOOKED", "UUID",   NULL};
+    static const char *const narrow_titles[] = {"NODE",   "STATE", "HEALTH",    "DEVICE", "MODEL",
+                                                "MEMORY", "SM",    "WORKLOADS", "BOOKED", NULL};
     static const char *const wide_titles[] = {
-        "NODE",  "STATE", "HEALTH", "INDEX", "MODEL", "MEMORY",  "SM",    "WORKLOADS", "BOOKED",
-        "SHARE", "DRAM",  "POWER",  "SMS",   "MPS",   "VERSION", "CAUSE", "UUID",      NULL};
+        "NODE",  "STATE", "HEALTH", "DEVICE", "MODEL", "MEMORY",  "SM",    "WORKLOADS", "BOOKED",
+        "SHARE", "DRAM",  "POWER",  "SMS",    "MPS",   "VERSION", "CAUSE", "UUID",      NULL};
     struct output_table t;
     output_table_init(&t, wide ? wide_titles : narrow_titles);
     for (size_t i = 0; i < json_array_size(nodes); i++) {

@@ -87,17 +87,20 @@ static void add_row(struct output_table *t, const json_t *w, bool wide, int64_t 
     output_cell(t, OUTPUT_PLAIN, "%s", show_run_time(w, now_wall_ms, text));
     struct str devices;
     str_init(&devices, 4096);
-    show_devices(show_held_devices(w), wide, &devices);
+    show_devices(w, &devices);
     output_cell(t, OUTPUT_PLAIN, "%s", str_text(&devices));
-    str_done(&devices);
     if (wide) {
+        str_clear(&devices);
+        show_uuids(w, &devices);
         output_cell(t, OUTPUT_PLAIN, "%s", json_text(w, "node", "-"));
         output_cell(t, OUTPUT_PLAIN, "%s", show_quota(w, text));
         output_cell(t, OUTPUT_PLAIN, "%s", show_share(json_object_get(w, "share"), text));
         output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(w, "priority", 0));
         output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(w, "attempt", 0));
+        output_cell(t, OUTPUT_PLAIN, "%s", str_text(&devices));
         output_cell(t, OUTPUT_PLAIN, "%s", json_text(w, "command", ""));
     }
+    str_done(&devices);
     output_cell(t, OUTPUT_FAINT, "%s", json_text(w, "text", ""));
 }
 
@@ -106,8 +109,8 @@ static int show(const struct invocation *in, const json_t *all)
     static const char *const narrow_titles[] = {"ID",  "NAME", "KIND",    "STATE", "USER",
                                                 "AGE", "RAN",  "DEVICES", "NOTE",  NULL};
     static const char *const wide_titles[] = {
-        "ID",   "NAME",  "KIND",  "STATE",    "USER",     "AGE",     "RAN",  "DEVICES",
-        "NODE", "QUOTA", "SHARE", "PRIORITY", "ATTEMPTS", "COMMAND", "NOTE", NULL};
+        "ID",    "NAME",  "KIND",     "STATE",    "USER",  "AGE",     "RAN",  "DEVICES", "NODE",
+        "QUOTA", "SHARE", "PRIORITY", "ATTEMPTS", "UUIDS", "COMMAND", "NOTE", NULL};
     bool wide = output_format(in) == OUTPUT_WIDE;
     struct output_table t;
     output_table_init(&t, wide ? wide_titles : narrow_titles);

@@ -8,14 +8,16 @@
 #include "base/version.h"
 #include "cli/frame/answer.h"
 #include "cli/frame/show.h"
+#include "model/node.h"
 
 enum {
     CELL_MAX = 1024,
     BAR_MIN = 6,
     BAR_MAX = 24,
-    FIXED_COLUMNS = 86,
-    POWER_FROM = FIXED_COLUMNS + 3 * BAR_MIN, /* least width for power and temperature */
-    WIDE_FROM = 150,                          /* least width for wide names and states */
+    FIXED_COLUMNS = 76, /* of the table of devices, besides their names and the bars */
+    NAMES_MIN = 10,     /* least width of a column of devices' names */
+    NAMES_PART = 4,     /* a list of names takes at most this part of the screen */
+    WIDE_FROM = 150,    /* least width for wide names and states */
 };
 
 /* The drawing position. */
@@ -23,6 +25,7 @@ struct pen {
     const struct top_view *view;
     const struct top_sink *sink;
     size_t column, line;
+    size_t device_width, devices_width; /* of the columns DEVICE and DEVICES */
 };
 
 static bool has_room(const struct pen *p)
@@ -87,10 +90,24 @@ static void end_line(struct pen *p)
 
 /* ---- devices ---- */
 
-static size_t bar_width(const struct top_view *view)
+/* Writes NODE:INDEX. Returns its length. */
+static size_t name_device(const json_t *node, const json_t *device, char ret[DEVICE_NAME_MAX])
 {
-    size_t spare = view->width > FIXED_COLUMNS ? (view->width - FIXED_COLUMNS) / 3 : 0;
+    device_write_name(json_text(node, "name", "?"), (int)json_number(device, "index", 0), ret);
+    return strlen(ret);
+}
+
+static size_t bar_width(const struct pen *p)
+{
+    size_t fixed = FIXED_COLUMNS + p->device_width;
+    size_t spare = p->view->width > fixed ? (p->view->width - fixed) / 3 : 0;
     return spare < BAR_MIN ? BAR_MIN : spare > BAR_MAX ? BAR_MAX : spare;
+}
+
+/* Returns whether power and temperature have room. */
+static bool has_power(const struct pen *p)
+{
+    return p->view->width >= FIXED_COLUMNS + p->device_width + 3 * BAR_MIN;
 }
 
 static enum output_colour load_colour(double fraction)
@@ -103,7 +120,7 @@ static void put_bar(struct pen *p, double fraction, enum output_colour colour)
 {
     struct str bar;
     str_init(&bar, CELL_MAX);
-    size_t width = bar_width(p->view);
+    size_t width = bar_width(p);
     if (fraction < 0)
         for (size_t i = 0; i < width; i++)
             str_append_char(&bar, ' ');
@@ -165,7 +182,7 @@ static void put_trouble(struct pen *p, const json_t *node, const json_t *device)
     const char *state = json_text(device, "state", "healthy");
     bool is_lost = strcmp(state, "disabled") == 0 || strcmp(state, "overlimit") == 0;
     if (!json_is_true(json_object_get(node, "connected")))
-        put(p, OUTPUT_YELLOW, " away");
+        put(p, OUTPUT_YELLOW, " not connected");
     else if (strcmp(state, "healthy") != 0)
         put_text(p, is_lost ? OUTPUT_RED : OUTPUT_YELLOW, " %s", state);
     else if (json_is_true(json_object_get(node, "drained")))
@@ -178,15 +195,14 @@ static void draw_device(struct pen *p, const json_t *node, const json_t *device)
 {
     const json_t *usage = json_object_get(device, "usage");
     const json_t *booked = json_object_get(device, "booked");
-    char text[SHOW_TEXT_MAX];
-    snprintf(text, sizeof text, "%.20s:%lld", json_text(node, "name", "?"),
-             (long long)json_number(device, "index", 0));
-    put_cell(p, OUTPUT_BOLD, 10, text);
+    char name[DEVICE_NAME_MAX];
+    (void)name_device(node, device, name);
+    put_cell(p, OUTPUT_BOLD, p->device_width, name);
     const char *model = json_text(device, "model", "?");
     put_cell(p, OUTPUT_PLAIN, 10, str_starts_with(model, "NVIDIA ") ? model + 7 : model);
     put_sm(p, usage);
     put_memory(p, device, usage);
-    if (p->view->width >= POWER_FROM) {
+    if (has_power(p)) {
         put_power(p, usage);
         put_temperature(p, usage);
     }
@@ -206,29 +222,38 @@ static size_t device_lines(const struct pen *p, size_t device_count)
     return lines < device_count ? lines : device_count;
 }
 
-static size_t count_devices(const json_t *nodes)
+/* Returns the number of devices, and makes the column of their names wide enough. */
+static size_t measure_devices(struct pen *p, const json_t *nodes)
 {
+    char name[DEVICE_NAME_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < json_array_size(nodes); i++)
-        count += json_array_size(json_object_get(json_array_get(nodes, i), "devices"));
+    p->device_width = NAMES_MIN;
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        const json_t *devices = json_object_get(node, "devices");
+        for (size_t d = 0; d < json_array_size(devices); d++, count++) {
+            size_t length = name_device(node, json_array_get(devices, d), name);
+            p->device_width = length > p->device_width ? length : p->device_width;
+        }
+    }
     return count;
 }
 
 static void draw_devices(struct pen *p)
 {
-    size_t bar = bar_width(p->view);
-    put_cell(p, OUTPUT_FAINT, 10, "DEVICE");
+    const json_t *nodes = json_object_get(p->view->nodes, "nodes");
+    size_t count = measure_devices(p, nodes), bar = bar_width(p);
+    put_cell(p, OUTPUT_FAINT, p->device_width, "DEVICE");
     put_cell(p, OUTPUT_FAINT, 10, "MODEL");
     put_cell(p, OUTPUT_FAINT, bar + 6, "SM");
     put_cell(p, OUTPUT_FAINT, bar + 21, "MEMORY");
-    if (p->view->width >= POWER_FROM) {
+    if (has_power(p)) {
         put_cell(p, OUTPUT_FAINT, bar + 14, "POWER");
         put_cell(p, OUTPUT_FAINT, 5, "TEMP");
     }
     put(p, OUTPUT_FAINT, "LOAD");
     end_line(p);
-    const json_t *nodes = json_object_get(p->view->nodes, "nodes");
-    size_t count = count_devices(nodes), lines = device_lines(p, count), drawn = 0;
+    size_t lines = device_lines(p, count), drawn = 0;
     size_t most = lines < count && lines > 0 ? lines - 1 : lines; /* one line counts the rest */
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
@@ -279,22 +304,6 @@ static int compare(const void *left, const void *right, void *arg)
     return x < y ? -1 : x > y;
 }
 
-/* Returns the device's number on its node, as in the table of devices; -1 if unknown. */
-static json_int_t device_index(const struct pen *p, const char *node, const char *uuid)
-{
-    const json_t *nodes = json_object_get(p->view->nodes, "nodes");
-    for (size_t i = 0; i < json_array_size(nodes); i++) {
-        const json_t *n = json_array_get(nodes, i);
-        const json_t *devices = json_object_get(n, "devices");
-        if (strcmp(json_text(n, "name", ""), node) != 0)
-            continue;
-        for (size_t d = 0; d < json_array_size(devices); d++)
-            if (strcmp(json_text(json_array_get(devices, d), "uuid", ""), uuid) == 0)
-                return json_number(json_array_get(devices, d), "index", -1);
-    }
-    return -1;
-}
-
 enum column {
     COLUMN_ID,
     COLUMN_NAME,
@@ -327,7 +336,7 @@ static const struct {
     [COLUMN_MEMORY] = {"MEMORY", 9, 9, 100},
     [COLUMN_QUOTA] = {"QUOTA", 9, 9, 130},
     [COLUMN_CPU] = {"CPU", 5, 5, 100},
-    [COLUMN_DEVICES] = {"DEVICES", 10, 10, 0},
+    [COLUMN_DEVICES] = {"DEVICES", 0, 0, 0}, /* measured */
     [COLUMN_USER] = {"USER", 8, 8, 110},
     [COLUMN_NOTE] = {"NOTE", 4, 4, 0},
 };
@@ -336,29 +345,38 @@ static void put_column(struct pen *p, enum column column, enum output_colour col
                        const char *text)
 {
     size_t width = p->view->width;
+    size_t cell = column == COLUMN_DEVICES ? p->devices_width
+                  : width >= WIDE_FROM     ? columns[column].width
+                                           : columns[column].narrow_width;
     if (width >= columns[column].from)
-        put_cell(p, colour,
-                 width >= WIDE_FROM ? columns[column].width : columns[column].narrow_width, text);
+        put_cell(p, colour, cell, text);
 }
 
-/* Writes "box:0,1"; all devices of a workload are on one node. */
+/* Appends as many whole names as fit, and the number of the others: "box:0 box:1 +6". */
+static void append_devices(const struct pen *p, const json_t *w, struct str *out)
+{
+    enum { MORE_MAX = sizeof " +16" };
+    size_t most = p->view->width / NAMES_PART;
+    show_devices(w, out);
+    const char *text = str_text(out);
+    size_t names = 1, shown = 0, end = 0;
+    for (const char *c = strchr(text, ' '); c; c = strchr(c + 1, ' '), names++)
+        if (shown == 0 || (size_t)(c - text) + MORE_MAX <= most) {
+            shown = names;
+            end = (size_t)(c - text);
+        }
+    if (out->length > most && shown > 0) {
+        str_truncate(out, end);
+        str_printf(out, " +%zu", names - shown);
+    }
+}
+
 static void put_devices(struct pen *p, const json_t *w)
 {
     struct str text;
     str_init(&text, CELL_MAX);
-    const char *node = json_text(w, "node", "");
-    const json_t *devices = show_held_devices(w);
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        const char *uuid = json_string_value(json_array_get(devices, i));
-        json_int_t index = uuid ? device_index(p, node, uuid) : -1;
-        if (i == 0)
-            str_printf(&text, "%.20s:", node);
-        if (index >= 0)
-            str_printf(&text, "%s%lld", i ? "," : "", (long long)index);
-        else
-            str_append(&text, i ? ",?" : "?");
-    }
-    put_column(p, COLUMN_DEVICES, OUTPUT_PLAIN, text.length ? str_text(&text) : "-");
+    append_devices(p, w, &text);
+    put_column(p, COLUMN_DEVICES, OUTPUT_PLAIN, str_text(&text));
     str_done(&text);
 }
 
@@ -386,8 +404,22 @@ static void draw_workload(struct pen *p, const json_t *w)
     end_line(p);
 }
 
+static void measure_lists(struct pen *p)
+{
+    struct str text;
+    str_init(&text, CELL_MAX);
+    p->devices_width = NAMES_MIN;
+    for (size_t i = 0; i < json_array_size(p->view->workloads); i++) {
+        str_clear(&text);
+        append_devices(p, json_array_get(p->view->workloads, i), &text);
+        p->devices_width = text.length > p->devices_width ? text.length : p->devices_width;
+    }
+    str_done(&text);
+}
+
 static void draw_workloads(struct pen *p)
 {
+    measure_lists(p);
     for (size_t i = 0; i < COLUMN_END; i++)
         put_column(p, (enum column)i, OUTPUT_FAINT, columns[i].title);
     end_line(p);
