@@ -12,6 +12,7 @@ struct tenant {
     bool slow_alone; /* a service that misses its SLO even without tasks */
     enum ending ending;
     int64_t suspends_until_ms; /* deadline of the suspension, then the tenant is ended */
+    int64_t end_by_ms;         /* earliest deadline of an order to leave */
     enum attempt_verdict verdict;
     char why[DEVICE_CAUSE_MAX];
 };
@@ -100,7 +101,7 @@ void repair_tick(struct device_monitor *d);
 bool repair_explains(const struct device_monitor *d, const struct tenant *t, bool failed);
 
 /* ending.c */
-/* Orders a tenant to leave. A repeated order can only change the verdict to a graver verdict. */
+/* Orders a tenant to leave. A repeated order counts if it is graver or its deadline earlier. */
 void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
                   enum attempt_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

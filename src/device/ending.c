@@ -1,6 +1,7 @@
 /*
  * Ends a tenant that must leave; the attempt's state machine carries this out (attempt/stop.c). An
- * evicted task is suspended if possible, and ended if the suspension fails.
+ * order that is graver or earlier than the last one is given, too. An evicted task is suspended if
+ * possible, and ended if the suspension fails.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,15 +11,19 @@
 void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
                   enum attempt_verdict verdict, const char *format, ...)
 {
-    if (verdict > t->verdict) {
+    int64_t end_by_ms = d->now_ms + grace_ms;
+    bool is_first = t->ending != ENDING_ASKED, is_graver = verdict > t->verdict;
+    if (is_graver) {
         va_list args;
         va_start(args, format);
         (void)vsnprintf(t->why, sizeof t->why, format, args);
         va_end(args);
         t->verdict = verdict;
     }
-    if (t->ending > ENDING_SUSPENDS)
+    if (!is_first && !is_graver && end_by_ms >= t->end_by_ms)
         return;
+    if (is_first || end_by_ms < t->end_by_ms)
+        t->end_by_ms = end_by_ms;
     t->ending = ENDING_ASKED;
     struct device_action *a = device_act(d, DEVICE_ACT_END);
     a->workload = t->info.workload;

@@ -493,6 +493,28 @@ static void moved_tenant_grace_shortens_after_fault(void **state)
     fixture_close(&f);
 }
 
+static void fault_during_grace_ends_earlier(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    known(&f, 1)->memory_bytes = 5 * (uint64_t)FIXTURE_GIB;
+    known(&f, 1)->has_memory = f.sample.has_strangers = true;
+    f.sample.memory_used_bytes = f.sample.memory_bytes / 100 * 98;
+    sample(&f);
+    assert_int_equal(grace_of(&f, 1), 10000);
+    pass(&f, 1000);
+    fixture_forget(&f);
+    xid(&f, 31);
+    assert_int_equal(grace_of(&f, 1), 1000);
+    assert_int_equal(verdict(&f, 1, false), VERDICT_SUSPECT);
+    xid(&f, 31); /* neither graver nor earlier */
+    assert_null(find_action(&f, DEVICE_ACT_END, 1));
+    fixture_close(&f);
+}
+
 static void lost_mps_needs_passed_self_test(void **state)
 {
     struct fixture f;
@@ -557,6 +579,7 @@ int main(void)
         cmocka_unit_test(repair_continues_with_next_agent),
         cmocka_unit_test(adopted_moved_tenant_alone_is_ended),
         cmocka_unit_test(moved_tenant_grace_shortens_after_fault),
+        cmocka_unit_test(fault_during_grace_ends_earlier),
         cmocka_unit_test(lost_mps_needs_passed_self_test),
         cmocka_unit_test(operator_disable_survives_mps_repair),
     };

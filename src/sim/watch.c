@@ -126,6 +126,14 @@ struct orders {
     bool state_changed, asks_mps, asks_test;
 };
 
+static bool is_ended(const struct orders *o, uint64_t workload)
+{
+    for (size_t i = 0; i < o->ended_count; i++)
+        if (o->ended[i] == workload)
+            return true;
+    return false;
+}
+
 /* Copies the actions, because carrying them out steps again and overwrites them. */
 static struct orders read_orders(const struct engine *g, const struct site *s)
 {
@@ -142,7 +150,8 @@ static struct orders read_orders(const struct engine *g, const struct site *s)
             o.asks_mps = true;
         else if (a->kind == DEVICE_ACT_SELF_TEST)
             o.asks_test = true;
-        else if (a->kind == DEVICE_ACT_END && o.ended_count < SITE_RESIDENTS_MAX) {
+        else if (a->kind == DEVICE_ACT_END && o.ended_count < SITE_RESIDENTS_MAX &&
+                 !is_ended(&o, a->workload)) {
             o.verdicts[o.ended_count] = device_verdict(s->monitor, a->workload, 1, true, NULL);
             o.ended[o.ended_count++] = a->workload;
         }
