@@ -54,6 +54,8 @@ enum {
     ATTEMPT_SURE_MS = 5000,
     ATTEMPT_LEAST_GRACE_MS = 1000, /* least grace of a stop from an earlier agent */
     ATTEMPT_GRACE_MS = 10000,      /* grace of a stop that names none */
+    /* Delay between the end that the supervisor should bring about by itself and the agent's. */
+    ATTEMPT_LATE_MS = 10000,
 };
 
 /* Location of an attempt's device memory. */
@@ -82,6 +84,8 @@ struct attempt_traits {
     enum workload_kind kind;
     bool has_devices;
     bool uses_mps; /* changed only by ATTEMPT_MPS */
+    int64_t grace_ms;
+    int64_t time_limit_ms; /* 0: none */
 };
 
 /* State that a later agent needs. */
@@ -91,8 +95,9 @@ struct attempt_kept {
     char why[WORKLOAD_TEXT_MAX];  /* reason of the verdict; "" for VERDICT_OWN */
     /* Boot clock; deadline of a stop with a verdict; INT64_MAX: none. */
     int64_t end_by_ms;
-    bool without_mps; /* granted with MPS, runs without */
-    bool wants_off;   /* control's newest order is to suspend */
+    int64_t limit_at_ms; /* boot clock; end of the time limit; 0: none */
+    bool without_mps;    /* granted with MPS, runs without */
+    bool wants_off;      /* control's newest order is to suspend */
     enum attempt_place place;
 };
 
@@ -220,6 +225,7 @@ struct attempt_life {
         int64_t unheard_ms;    /* time of the signal to an unresponsive supervisor */
         int64_t force_ms;      /* time of the kill without the supervisor */
         bool forced;           /* that kill was not enough once */
+        bool late;             /* the supervisor did not enforce the time limit */
     } stop;
     bool moves;                     /* a move of memory is in progress */
     char undone[WORKLOAD_TEXT_MAX]; /* failure of the move that is being undone; "": none */

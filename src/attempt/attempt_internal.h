@@ -20,6 +20,8 @@ void stop_decide(struct attempt_life *life, const struct attempt_stop *stop);
 void stop_heard(struct attempt_life *life);
 void stop_tick(struct attempt_life *life);
 int64_t stop_next_ms(const struct attempt_life *life);
+/* Returns when the agent enforces the time limit itself; INT64_MAX: never. */
+int64_t stop_late_ms(const struct attempt_life *life);
 
 /* suspend.c */
 void suspension_order(struct attempt_life *life, int turn, bool off);

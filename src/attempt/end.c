@@ -28,11 +28,16 @@ static bool is_in_doubt(const struct attempt_life *life)
 
 /* ---- an end without the supervisor's record ---- */
 
-static void describe_untold_end(const struct attempt_exit *exit, struct attempt_report *report)
+static void describe_untold_end(const struct attempt_life *life, struct attempt_report *report)
 {
+    const struct attempt_exit *exit = &life->exit;
     const char *text = exit->text;
     report->never_ran = !exit->recorded;
-    if (exit->recorded) {
+    if (exit->recorded && !exit->other_boot && life->view->now_ms >= stop_late_ms(life)) {
+        report->signal = SIGKILL;
+        report->failure = FAILURE_TIMEOUT;
+        text = "it ran longer than its time limit, which its supervisor did not enforce";
+    } else if (exit->recorded) {
         report->signal = SIGKILL;
         /* A restart of the machine is not a failure of the attempt: a signal without a reason. */
         report->failure = exit->other_boot ? FAILURE_NONE : FAILURE_SIGNAL;
@@ -56,7 +61,7 @@ static void bury(struct attempt_life *life)
                                       .started_wall_ms = report->started_wall_ms,
                                       .ended_wall_ms = life->view->now_wall_ms,
                                       .exit_code = -1};
-    describe_untold_end(&life->exit, report);
+    describe_untold_end(life, report);
 }
 
 /* ---- the verdict ---- */
@@ -88,8 +93,11 @@ static void take_verdict(struct attempt_life *life)
 {
     struct attempt_report *report = &life->kept.report;
     enum attempt_verdict verdict = life->kept.verdict;
-    /* An exceeded time limit is the attempt's own failure, even if its device ended it, too. */
-    bool is_late = report->failure == FAILURE_TIMEOUT && verdict != VERDICT_GUILTY;
+    /* An exceeded time limit is the attempt's own failure, even if its device ended it, too. The
+     * user can write the exit record: the limit must be near by the agent's clock. */
+    int64_t limit_at_ms = life->kept.limit_at_ms;
+    bool is_late = report->failure == FAILURE_TIMEOUT && verdict != VERDICT_GUILTY && limit_at_ms &&
+                   life->view->now_ms >= limit_at_ms - ATTEMPT_LATE_MS;
     if (verdict == VERDICT_OWN || is_late)
         return;
     report->verdict = verdict;

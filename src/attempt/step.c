@@ -146,6 +146,8 @@ static void see(struct attempt_life *life, bool ready, int64_t started_wall_ms)
     enum attempt_phase phase = ready ? ATTEMPT_RUNNING : ATTEMPT_STARTING;
     if (life->gone)
         return;
+    if (life->kept.limit_at_ms == 0 && life->traits.time_limit_ms > 0)
+        life->kept.limit_at_ms = life->view->now_ms + life->traits.time_limit_ms;
     life->kept.report.started_wall_ms = started_wall_ms;
     if (phase > life->kept.report.phase) {
         life->kept.report.phase = phase;

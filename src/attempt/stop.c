@@ -8,7 +8,8 @@
  * A workload has the uid of its supervisor: it can stop the supervisor, and acknowledge in its
  * place. So no acknowledgement counts beyond the deadline. Some seconds later the supervisor is
  * signalled; then the agent kills the processes itself, first those below the supervisor, whose
- * record of the end is still welcome, then the supervisor, too.
+ * record of the end is still welcome, then the supervisor, too. Likewise the agent enforces a time
+ * limit that the supervisor should have enforced.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
@@ -103,11 +104,22 @@ static void kill(struct attempt_life *life)
     life_act(life, ATTEMPT_ACT_KILL);
 }
 
+int64_t stop_late_ms(const struct attempt_life *life)
+{
+    int64_t limit_at_ms = life->kept.limit_at_ms;
+    return limit_at_ms ? limit_at_ms + life->traits.grace_ms + ATTEMPT_LATE_MS : INT64_MAX;
+}
+
 void stop_tick(struct attempt_life *life)
 {
+    const struct attempt_stop late = {.reason = STOP_REASON_SUPERVISOR};
     int64_t now_ms = life->view->now_ms;
     if (life->gone)
         return;
+    if (!life->stop.late && now_ms >= stop_late_ms(life)) {
+        life->stop.late = true;
+        stop_decide(life, &late);
+    }
     if (now_ms >= life->stop.unheard_ms) {
         life->stop.unheard_ms = now_ms + ATTEMPT_ANSWER_MS;
         life_act(life, ATTEMPT_ACT_SIGNAL);
@@ -130,5 +142,7 @@ int64_t stop_next_ms(const struct attempt_life *life)
     if (life->gone)
         return INT64_MAX;
     int64_t next_ms = life_earlier(life->stop.next_ms, life->stop.unheard_ms);
+    if (!life->stop.late)
+        next_ms = life_earlier(next_ms, stop_late_ms(life));
     return life_earlier(next_ms, life->stop.force_ms);
 }

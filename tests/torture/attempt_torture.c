@@ -10,9 +10,9 @@
  * Invariants: one supervisor at most; a verdict is durable before the supervisor is asked; no
  * report to control undoes a phase, an order or an end; memory that may be on the device keeps its
  * place there, unless a move failed; one move at a time; the agent kills MPS clients only after
- * their work, and not while a neighbour joins, within a bound; a stopped attempt ends in time,
- * whatever its supervisor does; the end has the gravest verdict; a tick is never due again at once;
- * equal seeds give equal actions.
+ * their work, and not while a neighbour joins, within a bound; a stopped attempt, or one past its
+ * time limit, ends in time, whatever its supervisor does; the end has the gravest verdict; a tick
+ * is never due again at once; equal seeds give equal actions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,6 +68,7 @@ static void step(struct world *w, struct attempt_event event)
     w->events++;
     w->event_counts[event.kind]++;
     attempt_step(&w->life, &event, &view, &w->actions);
+    world_limit(w);
     world_check(w, w->life.kept.verdict >= before || event.kind == ATTEMPT_ACQUIT,
                 "a verdict was reduced by itself");
     for (size_t i = 0; i < w->actions.count; i++) {
@@ -435,6 +436,8 @@ static uint64_t run(uint64_t seed, size_t *event_counts, size_t *action_counts, 
     w->traits.kind = world_chance(w, 3) ? WORKLOAD_SERVICE : WORKLOAD_TASK;
     w->traits.has_devices = !world_chance(w, 6);
     w->traits.uses_mps = w->traits.has_devices && world_chance(w, 2);
+    w->traits.grace_ms = world_up_to(w, 8000);
+    w->traits.time_limit_ms = world_chance(w, 3) ? 1 + world_up_to(w, 20000) : 0;
     for (int i = 0; i < STORM_EVENTS && !w->done; i++)
         happen(w);
     w->calm = true;

@@ -90,7 +90,8 @@ static void hear_report(struct world *w)
                         "an end was changed");
     }
     if (now->phase == ATTEMPT_EXITED) {
-        bool is_late = now->failure == FAILURE_TIMEOUT && w->life.kept.verdict != VERDICT_GUILTY;
+        bool is_late = w->ended_late && now->failure == FAILURE_TIMEOUT &&
+                       w->life.kept.verdict != VERDICT_GUILTY;
         world_check(w, w->has_state && w->saved.report.phase == ATTEMPT_EXITED,
                     "control heard of an end that is not durable");
         world_check(w, !w->supervisor.alive && !w->supervisor.tasks_alive,
@@ -136,6 +137,14 @@ static void note_deadline(struct world *w, int64_t grace_ms)
     int64_t dead_by_ms = w->now_ms + grace_ms + END_MS_MAX;
     if (dead_by_ms < w->dead_by_ms)
         w->dead_by_ms = dead_by_ms;
+}
+
+void world_limit(struct world *w)
+{
+    int64_t limit_at_ms = w->life.kept.limit_at_ms;
+    int64_t left_ms = limit_at_ms + w->traits.grace_ms + ATTEMPT_LATE_MS - w->now_ms;
+    if (limit_at_ms && !w->life.gone && !attempt_has_ended(&w->life))
+        note_deadline(w, (left_ms > 0 ? left_ms : 0) + ATTEMPT_END_WORK_MS + ATTEMPT_JOIN_MS_MAX);
 }
 
 static void ask(struct world *w, int64_t grace_ms)
@@ -254,6 +263,9 @@ static void save(struct world *w)
                 !w->has_state || w->saved.report.phase != ATTEMPT_EXITED ||
                     w->life.kept.report.phase == ATTEMPT_EXITED,
                 "a durable end was undone");
+    if (w->life.kept.report.phase == ATTEMPT_EXITED && w->saved.report.phase != ATTEMPT_EXITED)
+        w->ended_late =
+            w->life.kept.limit_at_ms && w->now_ms >= w->life.kept.limit_at_ms - ATTEMPT_LATE_MS;
     w->saved = w->life.kept;
     w->has_state = true;
 }

@@ -62,6 +62,7 @@ struct world {
     /* state on disk, which outlives the agent */
     bool has_grant, has_state;
     struct attempt_kept saved;
+    bool ended_late; /* the end was saved near or past the time limit */
 
     /* the world outside of the agent */
     struct supervisor supervisor;
@@ -87,6 +88,8 @@ bool world_chance(struct world *w, uint64_t in);
 int64_t world_up_to(struct world *w, int64_t most);
 /* Leaves the memory of an unfinished move anywhere. */
 void world_interrupt_move(struct world *w);
+/* Notes the deadline by the time limit, if it counts. */
+void world_limit(struct world *w);
 /* The agent crashes: it forgets everything but the saved state. */
 void world_crash(struct world *w);
 /* Carries out an action as the agent would. */
