@@ -103,8 +103,8 @@ struct run {
     struct attempt_stop stranded; /* reason NONE, unless a device was lost while no agent ran */
     bool is_unseen;               /* failure as a client of MPS, found by this agent at its start */
     bool is_not_alone;            /* failure of another client of MPS on the same device */
-    bool recorded;                /* record.json was read */
-    /* content of record.json, trusted only as far as the kernel confirms the content */
+    bool recorded;                /* the command was started, by the own record or record.json */
+    /* content of record.json, which the user can write: a hint at most */
     struct attempt_record record;
     char start_text[WORKLOAD_TEXT_MAX]; /* reason why the supervisor did not start */
     bool granted;                       /* started by this agent, not adopted */
@@ -251,6 +251,16 @@ void run_force(struct run *r, bool again);
 void run_report(struct run *r);
 /* Returns the supervisor's pid, confirmed by the kernel; 0: unknown. */
 pid_t run_supervisor(struct run *r);
+/* Returns whether no supervisor lives. A process of the user can keep a copy of the lock, so the
+ * end of the known supervisor counts, too. */
+bool run_has_ended(const struct run *r);
+/* Kills the processes that a dead supervisor left; thoroughly: also outside of the cgroup. Returns
+ * false if a process still lives. */
+bool run_clean_up(struct run *r, bool thoroughly);
+/* Notes that the supervisor, a child of this agent, is about to execute the command. */
+void run_begins(struct run *r);
+/* Ends a task whose lease is over, if the supervisor should have done so long ago. */
+void run_check_lease(struct run *r);
 /* Returns whether the process, with a pid of this namespace, belongs to the attempt. */
 bool run_owns(struct run *r, pid_t pid);
 bool run_is_alive(const struct run *r);

@@ -417,34 +417,6 @@ static void supervisor_killed_in_cgroup_fails_attempt(void **state)
     stop_agent(f); /* removes the empty group */
 }
 
-static void machine_restart_ends_attempt_without_failure(void **state)
-{
-    struct fixture *f = *state;
-    start_agent(f);
-    grant(f, 1, "exit 0", "");
-    wait_phase(f, 1, ATTEMPT_EXITED);
-    kill_agent(f);
-    /* As after a crash of the machine: a record of another boot, and no end. */
-    char path[128];
-    snprintf(path, sizeof path, "%s/attempts/1.1", f->directory);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct attempt_record record = {.boot_id = "another", .supervisor_pid = 1, .task_pid = 1};
-    struct str text;
-    str_init(&text, 4096);
-    assert_int_equal(attempt_record_write(&record, &text), 0);
-    assert_int_equal(durable_write(NULL, fd, "record.json", str_text(&text), text.length), 0);
-    str_done(&text);
-    unlinkat(fd, "exit.json", 0);
-    close(fd);
-    snprintf(path, sizeof path, "%s/records/1.1", f->directory);
-    assert_int_equal(unlink(path), 0);
-    start_agent(f);
-    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
-    assert_int_equal(report->failure, FAILURE_NONE);
-    assert_int_equal(report->signal, SIGKILL);
-    assert_non_null(strstr(report->text, "restarted"));
-}
-
 /* The user can rewrite the exit record; the end that was reported to control stays. */
 static void reported_end_outlives_exit_record(void **state)
 {
@@ -784,7 +756,6 @@ int main(int argc, char **argv)
         CASE(killed_supervisor_fails_attempt),
         CASE(supervisor_killed_without_agent_fails_attempt),
         CASE(supervisor_killed_in_cgroup_fails_attempt),
-        CASE(machine_restart_ends_attempt_without_failure),
         CASE(reported_end_outlives_exit_record),
         CASE(killed_agent_runs_each_task_once),
         CASE(task_ends_with_expired_lease),

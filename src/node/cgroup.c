@@ -153,18 +153,24 @@ static bool is_populated(int attempt_fd)
     return strstr(text, "populated 1") != NULL;
 }
 
-bool cgroup_holds(const char *instance, const char *name, pid_t pid)
+/* Reads the group's own list: a path in /proc/PID/cgroup may be of a group with the same name. */
+bool cgroup_holds(int node_fd, const char *name, pid_t pid)
 {
-    char path[64], wanted[NAME_MAX], line[LINE_MAX_BYTES];
+    static const char *const parts[] = {"supervisor", "task"};
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    if (snprintf(wanted, sizeof wanted, "/gpumux-%s/%s/", instance, name) >= (int)sizeof wanted)
-        return false;
-    FILE *file = fopen(path, "re");
-    while (file && !found && fgets(line, sizeof line, file))
-        found = str_starts_with(line, "0::") && strstr(line, wanted);
-    if (file)
-        fclose(file);
+    for (size_t i = 0; node_fd >= 0 && !found && i < sizeof parts / sizeof *parts; i++) {
+        char path[NAME_MAX];
+        int member;
+        (void)snprintf(path, sizeof path, "%s/%s/cgroup.procs", name, parts[i]);
+        int fd = openat(node_fd, path, O_RDONLY | O_CLOEXEC);
+        FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+        while (file && !found && fscanf(file, "%d", &member) == 1)
+            found = member == pid;
+        if (file)
+            fclose(file);
+        else if (fd >= 0)
+            close(fd);
+    }
     return found;
 }
 

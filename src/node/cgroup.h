@@ -23,7 +23,7 @@ int cgroup_make(int node_fd, const char *name, uid_t uid, gid_t gid);
  * exec(). */
 void cgroup_enter(int attempt_fd);
 /* Returns whether the process is in the group of this attempt of this node. */
-bool cgroup_holds(const char *instance, const char *name, pid_t pid);
+bool cgroup_holds(int node_fd, const char *name, pid_t pid);
 /* Kills all processes in the group and removes the group. Returns false while a process still
  * lives; the caller then retries. */
 bool cgroup_end(int node_fd, const char *name);

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,19 +13,16 @@
 
 enum { STRANDED_GRACE_MS = 1000 /* the work on the lost device is lost already */ };
 
-/* Returns whether the attempt has no record and nobody holds its lock: it never ran, and can be
- * granted again. */
-static bool never_was(struct agent *a, const char *name, int directory_fd)
+/* Returns whether no supervisor was started, by the agent's own record first: the attempt never
+ * ran, and can be granted again. */
+static bool never_was(const struct run *r)
 {
+    const struct attempt_kept *kept = &r->life.kept;
     struct stat st;
-    if (fstatat(directory_fd, "record.json", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-        fstatat(directory_fd, "exit.json", &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return false;
-    int fd = openat(a->locks_fd, name, O_RDWR | O_CLOEXEC);
-    bool is_free = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (fd >= 0)
-        close(fd);
-    return is_free;
+    return r->own.supervisor_pid == 0 && kept->report.phase == ATTEMPT_ACCEPTED &&
+           kept->verdict == VERDICT_OWN &&
+           fstatat(r->directory_fd, "record.json", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+           fstatat(r->directory_fd, "exit.json", &st, AT_SYMLINK_NOFOLLOW) < 0 && run_has_ended(r);
 }
 
 /* Returns a device of the attempt that is missing; NULL: all are present, or the node has none,
@@ -68,16 +64,9 @@ static int recall(struct error *e, struct run *r)
     r->life.kept = kept;
     r->life.traits.uses_mps = r->life.traits.uses_mps && !kept.without_mps;
     r->is_adopted = true;
+    r->recorded = kept.report.phase >= ATTEMPT_STARTING;
+    r->record.started_wall_ms = kept.report.started_wall_ms;
     return 0;
-}
-
-static bool is_alive(const struct run *r)
-{
-    int fd = openat(r->agent->locks_fd, r->name, O_RDWR | O_CLOEXEC);
-    bool is_held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
-    if (fd >= 0)
-        close(fd);
-    return is_held;
 }
 
 /* Adopts an attempt that ended while no agent ran. The cause of a failed client of MPS must still
@@ -113,12 +102,6 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     int fd = openat(a->attempts_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "attempts/%s cannot be opened", name);
-    if (never_was(a, name, fd)) {
-        close(fd);
-        cgroup_end(a->cgroup_fd, name);
-        own_record_remove(a->records_fd, name);
-        return durable_remove_tree(e, a->attempts_fd, name);
-    }
     struct run *r = run_new(a, workload, attempt, fd);
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
@@ -127,12 +110,18 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     if (recalled < 0 && recalled != -ERR_NOT_FOUND)
         log_write(a->log, LOG_ERROR, "attempt record not read", "attempt=%s error=\"%s\"", name,
                   lost.text);
+    if (never_was(r)) {
+        (void)run_clean_up(r, true);
+        run_free(r);
+        own_record_remove(a->records_fd, name);
+        return durable_remove_tree(e, a->attempts_fd, name);
+    }
     if (!run_is_alive(r))
         run_tell_kind(r, ATTEMPT_ADOPT); /* completes the end */
-    else if (is_alive(r))
-        adopt_living(r);
-    else
+    else if (run_has_ended(r))
         adopt_dead(r);
+    else
+        adopt_living(r);
     return 0;
 }
 

@@ -260,6 +260,8 @@ static void on_started(evutil_socket_t fd, short what, void *arg)
     ssize_t n = read(fd, r->start_text, sizeof r->start_text - 1);
     if (n > 0)
         r->start_text[n] = '\0';
+    else if (n == 0)
+        run_begins(r);
     event_free(r->started);
     r->started = NULL;
     close(r->started_fd);
@@ -407,7 +409,10 @@ static int make_pending(struct error *e, struct run *r, const struct account *ac
 static int prepare_and_start(struct error *e, struct agent *a, const struct grant *grant,
                              const struct account *account)
 {
-    struct own_record own = {.grace_ms = grant->spec->needs.grace_ms};
+    struct own_record own = {.grace_ms = grant->spec->needs.grace_ms,
+                             .time_limit_ms = grant->spec->needs.time_limit_ms};
+    if (grant->spec->needs.kind == WORKLOAD_TASK)
+        own.lease_after_ms = a->link.fence_ms + a->link.drain_ms + ATTEMPT_LATE_MS;
     struct run *run = NULL;
     protect_decide(a, grant, account->uid, &own.terms);
     int r = prepare(e, a, grant, account, &own, &run);

@@ -20,6 +20,8 @@ enum {
 #define OF struct own_record
 static const struct field granted_members[] = {
     FIELD("grace_ms", grace_ms, .most = WORKLOAD_TIME_MS_MAX),
+    FIELD("time_limit_ms", time_limit_ms, .most = WORKLOAD_TIME_MS_MAX, .flags = FIELD_NEWER),
+    FIELD("lease_after_ms", lease_after_ms, .flags = FIELD_NEWER),
     FIELD("terms", terms, .fields = &terms_fields),
 };
 static const struct fields granted_fields = FIELDS(OF, granted_members);
@@ -40,6 +42,7 @@ static const struct field process_members[] = {
     FIELD_LIST("moved", moved, moved_count, .fields = &moved_fields),
     FIELD("supervisor_pid", supervisor_pid, .most = PID_LARGEST),
     FIELD("supervisor_start", supervisor_start),
+    FIELD("boot_id", boot_id, .flags = FIELD_NEWER),
 };
 static const struct fields process_fields = FIELDS(OF, process_members);
 #undef OF
@@ -54,6 +57,7 @@ static const struct field kept_members[] = {
     FIELD("verdict", verdict, .names = &attempt_verdict_names),
     FIELD("why", why),
     FIELD("end_by_ms", end_by_ms, .least = INT64_MIN, .most = INT64_MAX),
+    FIELD("limit_at_ms", limit_at_ms, .flags = FIELD_NEWER),
     FIELD("without_mps", without_mps),
     FIELD("wants_off", wants_off),
     FIELD("place", place, .names = &place_names),

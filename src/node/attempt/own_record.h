@@ -35,9 +35,12 @@ struct moved_process {
 struct own_record {
     struct terms terms; /* terms of the grant, changed only if MPS failed */
     int64_t grace_ms;
-    pid_t supervisor_pid; /* 0: unknown */
+    int64_t time_limit_ms;  /* 0: none, or unknown */
+    int64_t lease_after_ms; /* from the lease's end until the agent ends a task; 0: never */
+    pid_t supervisor_pid;   /* 0: unknown */
     uint64_t supervisor_start;
-    uint64_t moved_bytes; /* device memory of the last move */
+    char boot_id[BOOT_ID_MAX]; /* boot of the supervisor; "": unknown */
+    uint64_t moved_bytes;      /* device memory of the last move */
     size_t moved_count;
     struct moved_process moved[CHECKPOINT_PROCESSES_MAX];
 };

@@ -16,6 +16,7 @@
 #include "node/cgroup.h"
 #include "base/durable.h"
 #include "node/supervisor/process.h"
+#include "node/supervisor/supervisor.h"
 #include "node/attempt/retention.h"
 
 enum { LOOK_FIRST_MS = 2, LOOK_LAST_MS = 100 };
@@ -78,6 +79,8 @@ void run_begin(struct run *r)
     }
     const struct attempt_traits traits = {.kind = terms->kind,
                                           .has_devices = r->device_count > 0,
+                                          .grace_ms = r->own.grace_ms,
+                                          .time_limit_ms = r->own.time_limit_ms,
                                           .uses_mps = terms->has_mps && r->agent->mps};
     attempt_life_init(&r->life, r->workload, r->attempt, &traits);
 }
@@ -157,15 +160,38 @@ static bool lock_is_free(const struct run *r)
     return is_free;
 }
 
-/* Returns whether the process runs as the attempt's user or is in its group. The user can write the
- * record, which may therefore name only such processes. */
-static bool is_confirmed(const struct run *r, pid_t pid)
+bool run_has_ended(const struct run *r)
 {
-    char path[32];
-    struct stat st;
-    (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    return pid > 1 && ((stat(path, &st) == 0 && st.st_uid == r->uid) ||
-                       cgroup_holds(r->agent->info.instance, r->name, pid));
+    pid_t pid = r->own.supervisor_pid;
+    return lock_is_free(r) || (pid > 0 && process_has_ended(pid, r->own.supervisor_start));
+}
+
+/* Returns whether the process has the attempt's lock where only its supervisor has it. */
+static bool has_lock(const struct run *r, pid_t pid)
+{
+    char path[64];
+    struct stat lock, st;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, SUPERVISOR_LOCK_FD);
+    return fstatat(r->agent->locks_fd, r->name, &lock, AT_SYMLINK_NOFOLLOW) == 0 &&
+           stat(path, &st) == 0 && st.st_dev == lock.st_dev && st.st_ino == lock.st_ino;
+}
+
+/* Finds the supervisor that the agent's own record does not name, because an earlier agent crashed
+ * first or was of version 0.1. The user can write record.json, which is only a hint; a file in
+ * locks/ can only be inherited. */
+static pid_t find_by_lock(const struct run *r)
+{
+    struct process_table table;
+    pid_t pid = r->recorded && has_lock(r, r->record.supervisor_pid) ? r->record.supervisor_pid : 0;
+    if (pid > 0 || process_table_read(&table) < 0)
+        return pid;
+    const struct process *found = NULL;
+    for (size_t i = 0; i < table.count; i++) /* a child has the lock, too, until its exec */
+        if (has_lock(r, table.items[i].pid) && (!found || found->parent == table.items[i].pid))
+            found = &table.items[i];
+    pid = found ? found->pid : 0;
+    process_table_done(&table);
+    return pid;
 }
 
 static void on_vanished(evutil_socket_t fd, short what, void *arg)
@@ -176,7 +202,7 @@ static void on_vanished(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Watches the supervisor's end through the kernel, because the user can replace the supervisor's
- * socket. */
+ * socket. The boot in which the supervisor lives is this one. */
 static void watch_supervisor(struct run *r, pid_t pid, uint64_t start)
 {
     int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -188,6 +214,8 @@ static void watch_supervisor(struct run *r, pid_t pid, uint64_t start)
         return;
     r->own.supervisor_pid = pid;
     r->own.supervisor_start = start;
+    if (!r->own.boot_id[0])
+        (void)process_boot_id(r->own.boot_id);
     r->supervisor_fd = fd;
     r->vanished = event_new(r->agent->base, fd, EV_READ, on_vanished, r);
     if (r->vanished)
@@ -198,12 +226,12 @@ static void find_supervisor(struct run *r)
 {
     if (r->supervisor_fd >= 0)
         return;
-    if (r->child_pid > 0)
-        watch_supervisor(r, r->child_pid, process_start(r->child_pid));
-    else if (r->own.supervisor_pid > 0)
+    if (r->own.supervisor_pid > 0) {
         watch_supervisor(r, r->own.supervisor_pid, r->own.supervisor_start);
-    else if (r->recorded && is_confirmed(r, r->record.supervisor_pid))
-        watch_supervisor(r, r->record.supervisor_pid, r->record.supervisor_start);
+        return;
+    }
+    pid_t pid = r->child_pid > 0 ? r->child_pid : find_by_lock(r);
+    watch_supervisor(r, pid, process_start(pid));
 }
 
 static void read_record(struct run *r)
@@ -214,20 +242,40 @@ static void read_record(struct run *r)
         attempt_record_parse(NULL, str_text(&text), text.length, &r->record) == 0)
         r->recorded = true;
     str_done(&text);
-    find_supervisor(r);
 }
 
 pid_t run_supervisor(struct run *r)
 {
     read_record(r);
+    find_supervisor(r);
     pid_t pid = r->own.supervisor_pid;
     return pid > 0 && process_start(pid) == r->own.supervisor_start ? pid : 0;
+}
+
+void run_begins(struct run *r)
+{
+    read_record(r);
+    if (r->recorded || run_has_ended(r))
+        return;
+    r->recorded = true; /* the user was faster and removed record.json */
+    r->record.started_wall_ms = clock_wall_ms();
+}
+
+void run_check_lease(struct run *r)
+{
+    const struct attempt_stop stop = {
+        .reason = STOP_REASON_SUPERVISOR,
+        .verdict = VERDICT_MOVED,
+        .why = "its lease ended: the node had lost control for too long"};
+    if (r->own.lease_after_ms > 0 && run_is_alive(r) &&
+        clock_boot_ms() >= lease_deadline(&r->agent->lease) + r->own.lease_after_ms)
+        run_stop(r, &stop);
 }
 
 void run_signal(struct run *r)
 {
     pid_t pid = run_supervisor(r);
-    if (pid == 0 || r->supervisor_fd < 0 || !is_confirmed(r, pid))
+    if (pid == 0 || r->supervisor_fd < 0)
         return;
     log_write(r->agent->log, LOG_WARN, "supervisor unresponsive, SIGTERM sent", "attempt=%s pid=%d",
               r->name, pid);
@@ -237,13 +285,14 @@ void run_signal(struct run *r)
 void run_force(struct run *r, bool again)
 {
     pid_t pid = run_supervisor(r);
-    bool is_known = pid > 0 && r->supervisor_fd >= 0 && is_confirmed(r, pid);
-    size_t count = is_known ? process_signal_descendants(pid, SIGKILL, NULL) : 0;
+    bool is_known = pid > 0 && r->supervisor_fd >= 0;
+    size_t count =
+        is_known ? process_signal_descendants(pid, r->own.supervisor_start, SIGKILL, NULL) : 0;
     log_write(r->agent->log, LOG_WARN, "attempt outlived its deadline, SIGKILL sent",
               "attempt=%s processes=%zu supervisor=%s", r->name, count, again ? "yes" : "no");
-    if (!again)
+    if (!again && is_known)
         return;
-    cgroup_end(r->agent->cgroup_fd, r->name);
+    (void)run_clean_up(r, true);
     if (is_known)
         (void)syscall(SYS_pidfd_send_signal, r->supervisor_fd, SIGKILL, NULL, 0);
 }
@@ -307,21 +356,31 @@ static bool reap_child(struct run *r)
     return false;
 }
 
-/* Ends processes that a dead supervisor left. Returns false if a process still lives. */
-static bool clean_up(struct run *r, bool thoroughly)
+bool run_clean_up(struct run *r, bool thoroughly)
 {
     bool clean = cgroup_end(r->agent->cgroup_fd, r->name);
     if (!thoroughly)
         return clean;
     char mark[PROCESS_MARK_MAX];
     snprintf(mark, sizeof mark, "GPUMUX_MARK=%s/%s", r->agent->info.instance, r->name);
-    return process_kill_marked(mark) == 0 && clean;
+    return process_kill_marked(mark, r->uid) == 0 && clean;
 }
 
 static bool is_of_this_boot(const struct run *r)
 {
     char boot_id[BOOT_ID_MAX];
-    return r->recorded && process_boot_id(boot_id) && str_equal(boot_id, r->record.boot_id);
+    /* without an agent of its boot that saw its supervisor, only the user's file tells */
+    const char *own = r->own.boot_id[0] ? r->own.boot_id : r->record.boot_id;
+    return process_boot_id(boot_id) && str_equal(boot_id, own);
+}
+
+/* Returns whether processes may be left beside a record of the end: the user can write that record,
+ * and no cgroup holds the processes. An agent with the user's uid is not protected anyway. */
+static bool may_hide(const struct run *r)
+{
+    bool has_group = r->agent->cgroup_fd >= 0 &&
+                     faccessat(r->agent->cgroup_fd, r->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return !has_group && r->uid != geteuid();
 }
 
 static void look_at_the_dead(struct run *r)
@@ -337,7 +396,7 @@ static void look_at_the_dead(struct run *r)
         return;
     }
     exit->told = read_exit(r, &exit->report);
-    if (!clean_up(r, !exit->told)) {
+    if (!run_clean_up(r, !exit->told || may_hide(r))) {
         look_later(r);
         return;
     }
@@ -359,7 +418,7 @@ bool run_failed_unseen(struct run *r)
 {
     struct attempt_report exit;
     read_record(r);
-    return lock_is_free(r) && read_exit(r, &exit) &&
+    return run_has_ended(r) && read_exit(r, &exit) &&
            (exit.failure == FAILURE_EXIT || exit.failure == FAILURE_SIGNAL) && is_of_this_boot(r);
 }
 
@@ -368,11 +427,11 @@ void run_look(struct run *r)
     struct stat st;
     if (!run_is_alive(r) || r->pending) /* the agent holds the lock of a pending start */
         return;
-    if (lock_is_free(r)) {
+    if (run_has_ended(r)) {
         look_at_the_dead(r);
         return;
     }
-    read_record(r);
+    (void)run_supervisor(r);
     if (r->recorded) {
         const struct attempt_event seen = {
             .kind = ATTEMPT_SEEN,
@@ -390,7 +449,7 @@ void run_look(struct run *r)
 bool run_owns(struct run *r, pid_t pid)
 {
     pid_t supervisor = run_supervisor(r);
-    return cgroup_holds(r->agent->info.instance, r->name, pid) ||
+    return cgroup_holds(r->agent->cgroup_fd, r->name, pid) ||
            (supervisor > 0 && process_descends(pid, supervisor));
 }
 

@@ -61,7 +61,7 @@ bool upgrade_parse_suspension(const char *text, size_t length, struct own_record
     return true;
 }
 
-/* Reads the grace period, which only the user's own file has; the parser limits its value. */
+/* Reads the grace period, which only the user's own file has: not beyond the usual one. */
 static int64_t read_grace_ms(const struct run *r)
 {
     struct str text;
@@ -71,7 +71,7 @@ static int64_t read_grace_ms(const struct run *r)
     arena_init(&arena, ATTEMPT_FILE_MAX);
     if (durable_read(NULL, r->directory_fd, "grant.json", r->uid, &text) == 0)
         (void)attempt_grant_parse(NULL, &arena, str_text(&text), text.length, &grant);
-    int64_t grace_ms = grant.grace_ms;
+    int64_t grace_ms = grant.grace_ms < ATTEMPT_GRACE_MS ? grant.grace_ms : ATTEMPT_GRACE_MS;
     arena_done(&arena);
     str_done(&text);
     return grace_ms;

@@ -24,13 +24,14 @@ uint64_t holders_members_bytes(const struct process_table *table, const struct g
 
 /* Returns whether the process is a root of gpumux's own processes on a device: the agent (a
  * self-test), a supervisor, or the MPS daemon, whose servers use the device too. */
-static bool is_ours(const struct agent *a, pid_t pid, pid_t mps_pid)
+static bool is_ours(const struct agent *a, const struct process *p, pid_t mps_pid)
 {
-    if (pid == getpid() || (mps_pid > 0 && pid == mps_pid))
+    if (p->pid == getpid() || (mps_pid > 0 && p->pid == mps_pid))
         return true;
     list_for_each (it, &a->runs) {
         const struct run *r = list_entry(it, struct run, link);
-        if (r->own.supervisor_pid == pid)
+        if (run_is_alive(r) && r->own.supervisor_pid == p->pid &&
+            r->own.supervisor_start == p->start)
             return true;
     }
     return false;
@@ -43,7 +44,7 @@ static bool is_stranger(const struct agent *a, const struct process_table *table
 {
     for (int i = 0; i < GENERATIONS_MAX && pid > 0; i++) {
         const struct process *p = process_table_find(table, pid);
-        if (!p || is_ours(a, pid, mps_pid))
+        if (!p || is_ours(a, p, mps_pid))
             return false;
         pid = p->parent;
     }

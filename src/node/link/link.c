@@ -437,6 +437,8 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct agent *a = arg;
+    list_for_each (it, &a->runs)
+        run_check_lease(list_entry(it, struct run, link));
     if (a->link.stream)
         return;
     expect_word(&a->link, JOIN_MS);

@@ -125,7 +125,7 @@ static int await_end(pid_t pid, int out_fd, int stop_fd, int64_t until_ms, struc
         close(pid_fd);
     if (!ended) {
         /* including a daemon that it is starting */
-        (void)process_signal_descendants(pid, SIGKILL, NULL);
+        (void)process_signal_descendants(pid, process_start(pid), SIGKILL, NULL);
         kill(pid, SIGKILL);
     }
     while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)

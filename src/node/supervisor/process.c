@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,7 +155,8 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root)
         for (size_t i = 0; i < table->count; i++) {
             struct process *p = &table->items[i];
             const struct process *parent = p->member ? NULL : process_table_find(table, p->parent);
-            if (parent && parent->member) {
+            /* a younger parent took the pid of the real parent during the scan */
+            if (parent && parent->member && parent->start <= p->start) {
                 p->member = true;
                 members++;
             }
@@ -197,20 +199,42 @@ bool process_boot_id(char ret_id[BOOT_ID_MAX])
     return str_copy(ret_id, BOOT_ID_MAX, text);
 }
 
-size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed)
+bool process_has_ended(pid_t pid, uint64_t start)
+{
+    struct process process;
+    if (!read_stat(pid, &process))
+        return kill(pid, 0) < 0 && errno == ESRCH;
+    return process.zombie || process.start != start;
+}
+
+/* Signals the process that started then, not a later one with its pid. Returns 0 or an errno. */
+static int signal_process(pid_t pid, uint64_t start, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0), failed = fd < 0 ? errno : 0;
+    if (fd >= 0 && process_has_ended(pid, start))
+        failed = ESRCH;
+    else if (fd >= 0 && syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) < 0)
+        failed = errno;
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
+size_t process_signal_descendants(pid_t root, uint64_t start, int signal, size_t *ret_failed)
 {
     size_t signalled = 0, failed = 0;
     struct process_table table;
     if (process_table_read(&table) == 0) {
-        process_table_mark_tree(&table, root);
+        const struct process *top = process_table_find(&table, root);
+        if (top && top->start == start)
+            process_table_mark_tree(&table, root);
         for (size_t i = 0; i < table.count; i++) {
             const struct process *p = &table.items[i];
             if (!p->member || p->pid == root || p->zombie)
                 continue;
-            if (kill(p->pid, signal) == 0)
-                signalled++;
-            else if (errno == EPERM)
-                failed++;
+            int error = signal_process(p->pid, p->start, signal);
+            signalled += error == 0;
+            failed += error == EPERM;
         }
         process_table_done(&table);
     }
@@ -281,7 +305,17 @@ static bool is_marked(pid_t pid, const char *mark, int *looks_left)
     return finding == MARK_FOUND;
 }
 
-size_t process_kill_marked(const char *mark)
+/* Returns whether the process runs for the user. The owner of /proc/PID does not tell: it is root
+ * if the process is not dumpable. */
+static bool is_of(pid_t pid, uid_t uid)
+{
+    char path[PATH_BYTES], text[STAT_MAX];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    const char *at = read_small(path, text, sizeof text) > 0 ? strstr(text, "\nUid:\t") : NULL;
+    return at && strtoul(at + strlen("\nUid:\t"), NULL, 10) == uid;
+}
+
+size_t process_kill_marked(const char *mark, uid_t uid)
 {
     DIR *directory = opendir("/proc");
     if (!directory)
@@ -294,10 +328,8 @@ size_t process_kill_marked(const char *mark)
         if (!pid || pid == self)
             continue;
         uint64_t start = process_start(pid);
-        struct process process;
-        if (is_marked(pid, mark, &looks_left) && read_stat(pid, &process) &&
-            process.start == start && !process.zombie && kill(pid, SIGKILL) == 0)
-            killed++;
+        killed += is_of(pid, uid) && is_marked(pid, mark, &looks_left) &&
+                  signal_process(pid, start, SIGKILL) == 0;
     }
     closedir(directory);
     return killed;

@@ -36,19 +36,22 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root);
 uint64_t process_start(pid_t pid);
 /* Returns whether the process is alive; a zombie is not. */
 bool process_is_alive(pid_t pid);
+/* Returns whether the process that started then has certainly ended; a zombie has. */
+bool process_has_ended(pid_t pid, uint64_t start);
 /* Returns whether pid is a descendant of root. */
 bool process_descends(pid_t pid, pid_t root);
 /* Reads the id of this boot. Returns false only without /proc. */
 bool process_boot_id(char ret_id[BOOT_ID_MAX]);
 
 /*
- * Signals all descendants of root, but not root itself. *ret_failed (may be NULL) is the number of
- * processes that the caller may not signal. Returns the number of signalled processes.
+ * Signals all descendants of the process `root` that started at `start`, but not root itself.
+ * *ret_failed (may be NULL) is the number of processes that the caller may not signal. Returns the
+ * number of signalled processes.
  */
-size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed);
+size_t process_signal_descendants(pid_t root, uint64_t start, int signal, size_t *ret_failed);
 
 /*
- * Kills every process that was started with `mark` ("KEY=value") in its environment, for processes
- * that a killed supervisor left behind. Returns their number.
+ * Kills every process of the user that was started with `mark` ("KEY=value") in its environment,
+ * for processes that a killed supervisor left behind. Returns their number.
  */
-size_t process_kill_marked(const char *mark);
+size_t process_kill_marked(const char *mark, uid_t uid);

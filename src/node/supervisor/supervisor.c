@@ -215,7 +215,8 @@ static void kill_everything(struct supervisor *s, int64_t now_ms)
     if (!s->ended)
         kill(s->task.pid, SIGKILL);
     size_t forbidden;
-    size_t signalled = process_signal_descendants(getpid(), SIGKILL, &forbidden);
+    size_t signalled =
+        process_signal_descendants(getpid(), process_start(getpid()), SIGKILL, &forbidden);
     if (signalled || !forbidden)
         s->unkillable_at_ms = INT64_MAX;
     else if (s->unkillable_at_ms == INT64_MAX)
@@ -271,7 +272,7 @@ static void tell_late(struct supervisor *s, int64_t now_ms)
 static void begin_cleaning(struct supervisor *s, int64_t now_ms)
 {
     s->readiness.next_ms = INT64_MAX;
-    process_signal_descendants(getpid(), SIGTERM, NULL);
+    process_signal_descendants(getpid(), process_start(getpid()), SIGTERM, NULL);
     end_by_ourselves(s, s->ending, earlier(s->grant.grace_ms, CLEAN_GRACE_MAX_MS), now_ms);
 }
 

@@ -551,9 +551,9 @@ static void killed_supervisor_ends_task(void **state)
     assert_false(has_file(f, "exit.json"));
     /* The agent must find its children. */
     assert_false(is_dead(child));
-    assert_true(process_kill_marked(f->mark) >= 1);
+    assert_true(process_kill_marked(f->mark, geteuid()) >= 1);
     wait_until(is_dead(child));
-    assert_int_equal(process_kill_marked(f->mark), 0);
+    assert_int_equal(process_kill_marked(f->mark, geteuid()), 0);
 }
 
 static void process_mark_is_found_during_exec(void **state)
@@ -573,11 +573,42 @@ static void process_mark_is_found_during_exec(void **state)
             _exit(127);
         }
         assert_true(pid > 0 && read(begun[0], text, sizeof text) > 0);
-        assert_int_equal(process_kill_marked(f->mark), 1);
+        assert_int_equal(process_kill_marked(f->mark, geteuid()), 1);
         assert_true(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
         close(begun[0]);
         close(begun[1]);
     }
+}
+
+/* A process with the pid or the mark of the attempt, but another start or another user. */
+static void foreign_process_is_never_signalled(void **state)
+{
+    struct fixture *f = *state;
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t root = fork();
+    if (root == 0) {
+        if (fork() == 0) {
+            putenv(f->mark);
+            dup2(ready[1], 1);
+            execl("/bin/sh", "sh", "-c", "echo; exec sleep 1000", NULL);
+        }
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    uint64_t start = process_start(root);
+    assert_int_equal(process_signal_descendants(root, start + 1, SIGKILL, NULL), 0);
+    assert_int_equal(process_kill_marked(f->mark, geteuid() + 1), 0);
+    assert_false(process_has_ended(root, start));
+    assert_true(process_has_ended(root, start + 1));
+    assert_int_equal(process_signal_descendants(root, start, SIGKILL, NULL), 1);
+    kill(root, SIGKILL);
+    assert_int_equal(waitpid(root, NULL, 0), root);
+    assert_true(process_has_ended(root, start));
+    close(ready[0]);
+    close(ready[1]);
 }
 
 /* ---- the lease ---- */
@@ -738,6 +769,7 @@ int main(int argc, char **argv)
         CASE(cgroup_ends_descendants_with_task),
         CASE(killed_supervisor_ends_task),
         CASE(process_mark_is_found_during_exec),
+        CASE(foreign_process_is_never_signalled),
         CASE(expired_lease_ends_task),
         CASE(expired_lease_spares_service),
         CASE(late_grant_never_begins),
