@@ -12,21 +12,23 @@ task() {
 samples() { output "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
 
-# as_before ID: restores its record in the files of version 0.1. The supervisor has already read
-# those that it needs at its start.
+# as_before ID DEVICES QUOTA_BYTES GRACE_MS: replaces its record by the files of version 0.1, word
+# for word. The supervisor has already read those that it needs at its start.
 as_before() {
-    local name=$1.1 record=$state/node/records/$1.1 old=$state/node
+    local name=$1.1 old=$state/node
     mkdir -p -m 700 "$old/terms"
-    head -n 1 "$record.grant" | jq -c .terms > "$old/terms/$name"
-    sed -n 2p "$record.grant" > "$old/attempts/$name/grant.json"
-    jq -r 'select(.verdict != "own") | "\(.verdict) \(.why)"' "$record" > "$old/terms/$name.verdict"
-    [ -s "$old/terms/$name.verdict" ] || rm "$old/terms/$name.verdict"
-    jq -c 'select(.report.suspension // "none" != "none")
-        | {turn: .report.turn, off: .wants_off, done: (.place == "host"),
-        bytes: .moved_bytes, processes: [.moved[] | [.pid, .start]]}' \
-        "$record" > "$old/suspended/$name"
-    [ -s "$old/suspended/$name" ] || rm "$old/suspended/$name"
-    rm "$record" "$record.grant"
+    if [ -n "$2" ]; then
+        printf '%s\n' '{"kind":"task","devices":['"$2"'],"quota_bytes":'"$3"',"share_min":0,'\
+'"share_max":100,"protected":true,"unprotected":"","suspect":false,"mps":false,'\
+'"without_mps":"MPS is off on this node","suspendable":true,"resumable":false,"share":0,'\
+'"share_why":"","slo_percentile":0,"slo_latency_ms":0}' > "$old/terms/$name"
+    fi
+    printf '%s\n' '{"workload":'"$1"',"attempt":1,"service":false,"command":["sh"],'\
+'"environment":["GPUMUX_ATTEMPT=1"],"directory":"/","grace_ms":'"$4"',"time_limit_ms":0,'\
+'"fence_ms":30000,"drain_ms":30000,"begin_by_ms":2590446,"log_file_bytes":67108864,'\
+'"log_files":4,"ready":"started","ready_command":[],"ready_port":0,"stdin":false,'\
+'"slo_percentile":0.0}' > "$old/attempts/$name/grant.json"
+    rm "$old/records/$name" "$old/records/$name.grant"
 }
 
 up --set mps=off
@@ -48,7 +50,14 @@ wait_until "its node says that it is protected" is_protected
 
 echo "-- the next agent goes on from what the old one left"
 crash
-for id in "$rests" "$runs" "$plain" "$leaves"; do as_before "$id"; done
+moved=$(jq -r '.moved[0] | "\(.pid) \(.start)"' "$state/node/records/$rests.1")
+uuid=$(jq .terms.devices[0] <(head -n 1 "$state/node/records/$rests.1.grant"))
+as_before "$rests" "$uuid" $((20 << 30)) 10000
+as_before "$runs" "$uuid" $((4 << 30)) 315360000000 # forged: ten years
+as_before "$plain" "" 0 10000
+as_before "$leaves" "$uuid" $((4 << 30)) 60000
+printf '{"turn":1,"off":true,"done":true,"bytes":1073741824,"processes":[[%s]]}' "${moved/ /,}" \
+    > "$state/node/suspended/$rests.1"
 echo 'moved evicted: its device is full' > "$state/node/terms/$leaves.1.verdict"
 touch -d "59 seconds ago" "$state/node/terms/$leaves.1.verdict"
 up --set mps=off
@@ -56,6 +65,8 @@ up --set mps=off
 for id in "$rests" "$runs"; do
     [ -s "$state/node/records/$id.1.grant" ] || fail "workload $id has no record"
 done
+grace=$(head -n 1 "$state/node/records/$runs.1.grant" | jq .grace_ms)
+[ "$grace" = 10000 ] || fail "its grace is $grace ms"
 
 echo "-- what was leaving leaves when its grace is over, and is not blamed"
 wait_until "it has started again" eval '[ "$(field "$leaves" attempt)" -ge 2 ]'

@@ -369,9 +369,9 @@ bool run_clean_up(struct run *r, bool thoroughly)
 static bool is_of_this_boot(const struct run *r)
 {
     char boot_id[BOOT_ID_MAX];
-    /* without an agent of its boot that saw its supervisor, only the user's file tells */
-    const char *own = r->own.boot_id[0] ? r->own.boot_id : r->record.boot_id;
-    return process_boot_id(boot_id) && str_equal(boot_id, own);
+    /* only the user's file tells if no agent has seen the supervisor; nothing tells: this boot */
+    const char *known = r->own.boot_id[0] ? r->own.boot_id : r->record.boot_id;
+    return !known[0] || (process_boot_id(boot_id) && str_equal(boot_id, known));
 }
 
 /* Returns whether processes may be left beside a record of the end: the user can write that record,
