@@ -84,7 +84,7 @@ wait_field "$id" state running
 [ "$id" = 1 ] || fail "it is workload $id"
 rounds() { cat "$work/open/rounds" 2> /dev/null | wc -c; }
 wait_until "it deceives" eval '[ "$(rounds)" -gt 10 ]'
-supervisor=$(pgrep -f "gpumux supervise $id.1" | head -n 1)
+supervisor=$(jq -r .supervisor_pid "$state/node/records/$id.1")
 
 # hide WHAT DEVICES: prints its id.
 hide() {
