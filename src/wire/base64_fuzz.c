@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "wire/base64.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 
 enum { MEMORY_MAX = 64 << 20 };
 

@@ -1,7 +1,7 @@
 /* The reader of tables on any bytes: cells point into the text, and every row has one cell for each
  * column. */
 #include "wire/csv.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 
 static void check_row(const struct csv *c, const char *text, size_t length)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "model/node.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 #include "wire/objects.h"
 
 enum { MEMORY_MAX = 64 << 20 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 #include "wire/logline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* A line from an untrusted peer is refused, or has the same meaning when written again. */
 
 #include "base/str.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 #include "wire/nodemsg.h"
 #include "wire/spec.h"
 

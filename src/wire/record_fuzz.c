@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 #include "wire/record.h"
 
 static void fuzz_status(struct arena *arena, const char *text, struct str *first,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 #include "wire/spec.h"
 
 static void check_reads_back(struct arena *arena, const struct workload_spec *spec)

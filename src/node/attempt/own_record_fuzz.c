@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "node/attempt/own_record.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 
 enum { WRITTEN_MAX = 64 << 10 };
 

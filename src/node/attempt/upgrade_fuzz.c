@@ -3,7 +3,7 @@
 
 #include "node/attempt/own_record.h"
 #include "node/attempt/upgrade.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

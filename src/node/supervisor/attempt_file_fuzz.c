@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "node/supervisor/attempt_file.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 #include "wire/nodemsg.h"
 
 enum { MEMORY_MAX = 64 << 20 };

@@ -6,7 +6,7 @@
 #include "model/workload.h"
 #include "node/supervisor/control_socket.h"
 #include "node/supervisor/latency.h"
-#include "wire/fuzz_check.h"
+#include "wire/fuzz_fixture.h"
 
 static void fuzz_latency(const struct control_command *command)
 {
