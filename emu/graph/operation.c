@@ -6,13 +6,6 @@
 #include "emu/graph/capture.h"
 #include "emu/graph/graph.h"
 
-int operation_submit(struct stream *handle, const struct operation *operation)
-{
-    struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    return r == CUDA_SUCCESS ? operation_submit_to(stream, operation) : r;
-}
-
 int operation_submit_to(struct stream *stream, const struct operation *operation)
 {
     if (stream->capture)

@@ -33,8 +33,6 @@ struct operation {
 };
 
 /* Queues the operation in the stream or, if the stream captures, adds it to the graph. */
-int operation_submit(struct stream *handle, const struct operation *operation);
-/* Like operation_submit(), for a resolved stream. */
 int operation_submit_to(struct stream *stream, const struct operation *operation);
 /* Queues the operation. The stream must not capture. */
 int operation_run(struct stream *stream, const struct operation *operation);

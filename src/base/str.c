@@ -102,17 +102,6 @@ const char *str_text(const struct str *s)
     return s->data ? s->data : "";
 }
 
-char *str_take(struct str *s)
-{
-    if (!s->data)
-        str_append_bytes(s, "", 0);
-    char *data = s->failed ? NULL : s->data;
-    if (s->failed)
-        free(s->data);
-    *s = (struct str){.max = s->max};
-    return data;
-}
-
 bool str_equal(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;

@@ -28,8 +28,6 @@ void str_printf(struct str *s, const char *format, ...) __attribute__((format(pr
 bool str_failed(const struct str *s);
 /* Returns the text, never NULL. Valid until the next call on s. */
 const char *str_text(const struct str *s);
-/* Transfers the buffer to the caller, who frees it; s is empty afterwards. NULL after a failure. */
-char *str_take(struct str *s);
 
 /* Functions on plain strings. */
 bool str_equal(const char *a, const char *b); /* NULL equals only NULL */

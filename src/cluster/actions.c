@@ -10,23 +10,6 @@
 #include "cluster/events.def"
 #undef EVENT
 
-static const struct {
-    const char *word, *help;
-} event_words[] = {
-#define EVENT(name, text) {.word = event_##name, .help = text},
-#include "cluster/events.def"
-#undef EVENT
-};
-
-const char *cluster_event_word(size_t index, const char **ret_help)
-{
-    if (index >= sizeof event_words / sizeof event_words[0])
-        return NULL;
-    if (ret_help)
-        *ret_help = event_words[index].help;
-    return event_words[index].word;
-}
-
 void cluster_actions_init(struct cluster_actions *actions)
 {
     *actions = (struct cluster_actions){0};

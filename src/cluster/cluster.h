@@ -353,9 +353,6 @@ uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
 /* Sets ret_used[p] for every program p < count that a live workload runs. */
 void cluster_programs_in_use(const struct cluster *c, bool *ret_used, size_t count);
 
-/* Returns the words of events.def for documentation, at index 0, 1, …; NULL past the last. */
-const char *cluster_event_word(size_t index, const char **ret_help);
-
 struct cluster_counts {
     size_t live, finished, by_state[WORKLOAD_STATE_END], nodes_connected, nodes_known;
     uint64_t decisions; /* decisions of the policy since cluster_new(), including refusals */

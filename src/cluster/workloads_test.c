@@ -622,19 +622,6 @@ static void long_queue_costs_few_decisions(void **state)
     fixture_close(&f);
 }
 
-static void event_words_have_help(void **state)
-{
-    const char *help;
-    size_t count = 0;
-    (void)state;
-    while (cluster_event_word(count, &help)) {
-        assert_true(strlen(help) > 0);
-        count++;
-    }
-    assert_true(count > 10);
-    assert_string_equal(cluster_event_word(0, NULL), "submitted");
-}
-
 /* The flag tells the node whether there may be a checkpoint to continue from. */
 static void grant_after_run_sets_ran_before(void **state)
 {
@@ -680,7 +667,6 @@ int main(void)
         cmocka_unit_test(wrong_clock_deletes_no_history),
         cmocka_unit_test(loaded_cluster_continues_stored_workloads),
         cmocka_unit_test(long_queue_costs_few_decisions),
-        cmocka_unit_test(event_words_have_help),
         cmocka_unit_test(grant_after_run_sets_ran_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

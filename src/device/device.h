@@ -238,7 +238,6 @@ bool device_needs_operator(const struct device_monitor *d);
 bool device_is_asking(const struct device_monitor *d);
 /* Returns whether MPS was lost and no self-test has passed since. */
 bool device_needs_test(const struct device_monitor *d);
-size_t device_tenant_count(const struct device_monitor *d);
 /* Class of an Xid: a mere note, a workload's fault, or a broken device. */
 enum device_xid_kind { XID_NOTE, XID_FAULT, XID_FATAL };
 enum device_xid_kind device_xid_kind(int xid);

@@ -296,8 +296,3 @@ bool device_needs_test(const struct device_monitor *d)
 {
     return d->mps_lost;
 }
-
-size_t device_tenant_count(const struct device_monitor *d)
-{
-    return d->tenant_count;
-}

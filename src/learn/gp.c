@@ -35,11 +35,6 @@ void gp_clear(struct gp *g)
     g->count = g->conditioned = 0;
 }
 
-size_t gp_count(const struct gp *g)
-{
-    return g->count;
-}
-
 int gp_add(struct gp *g, const double *point, double value, double extra_noise)
 {
     if (g->count == N)

@@ -29,7 +29,6 @@ void gp_free(struct gp *g);
 
 /* Removes all points. */
 void gp_clear(struct gp *g);
-size_t gp_count(const struct gp *g);
 /* Adds a measurement. extra_noise is the variance of this measurement beyond the kernel's noise: 0,
  * or larger for an old measurement. Returns -ERR_TOO_LARGE beyond GP_POINTS_MAX. The posterior does
  * not change until gp_condition(). */

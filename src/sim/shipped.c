@@ -36,11 +36,6 @@ static const struct shipped files[] = {
     {"request_rates.csv", shipped_rates, shipped_rates_end},
 };
 
-const char *shipped_name(size_t index)
-{
-    return index < sizeof files / sizeof *files ? files[index].name : NULL;
-}
-
 const char *shipped_find(const char *name, size_t *ret_length)
 {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

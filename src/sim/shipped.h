@@ -4,5 +4,3 @@
 
 /* Returns static data without a terminating NUL; NULL if there is no file of that name. */
 const char *shipped_find(const char *name, size_t *ret_length);
-/* Returns the name at index 0, 1, …; NULL past the last. */
-const char *shipped_name(size_t index);

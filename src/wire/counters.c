@@ -12,14 +12,3 @@ static const char *const names[] = {
 #undef COUNTER
 };
 const struct names counter_names = {STATUS_COUNTER_COUNT, names};
-
-static const char *const helps[] = {
-#define COUNTER(name, what) [STATUS_##name] = what,
-#include "abi/counters.def"
-#undef COUNTER
-};
-
-const char *counter_help(size_t index)
-{
-    return index < STATUS_COUNTER_COUNT ? helps[index] : NULL;
-}

@@ -120,23 +120,6 @@ int spec_parse_duration(struct error *e, const char *text, int64_t *ret_ms)
     return 0;
 }
 
-char *spec_format_bytes(uint64_t bytes, char text[SPEC_QUANTITY_MAX])
-{
-    static const char units[] = {'k', 'm', 'g', 't'};
-    double number = (double)bytes;
-    size_t unit = 0;
-    /* 1023.95 would be rounded to "1024.0". */
-    while (number >= 1023.95 && unit < sizeof units) {
-        number /= KIBI;
-        unit++;
-    }
-    double rounded = round(number * 10) / 10;
-    int decimals = rounded == floor(rounded) ? 0 : 1;
-    snprintf(text, SPEC_QUANTITY_MAX, "%.*f%.*s", decimals, rounded, unit > 0,
-             &units[unit > 0 ? unit - 1 : 0]);
-    return text;
-}
-
 char *spec_format_duration(int64_t ms, char text[SPEC_QUANTITY_MAX])
 {
     static const struct {

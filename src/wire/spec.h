@@ -79,6 +79,4 @@ int spec_write_summary(const struct workload_spec *spec, struct str *out);
 int spec_parse_bytes(struct error *e, const char *text, uint64_t *ret_bytes);
 int spec_parse_duration(struct error *e, const char *text, int64_t *ret_ms);
 enum { SPEC_QUANTITY_MAX = 32 };
-/* writes "8g" or, rounded, "1.5g" */
-char *spec_format_bytes(uint64_t bytes, char text[SPEC_QUANTITY_MAX]);
 char *spec_format_duration(int64_t ms, char text[SPEC_QUANTITY_MAX]); /* writes "1h30m", "250ms" */

@@ -220,13 +220,6 @@ static void drop_peer(struct control_socket *c, int peer)
     c->watches[peer] = c->watches_endings[peer] = false;
 }
 
-void control_socket_done(struct control_socket *c)
-{
-    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
-        drop_peer(c, i);
-    close(c->listen_fd);
-}
-
 /* Returns whether the peer is outside the task. A process that has ended counts as the task's;
  * otherwise the task could leave connections that nobody may replace. */
 static bool comes_from_outside(int fd)

@@ -98,7 +98,6 @@ struct control_socket {
 };
 
 int control_socket_listen(struct error *e, int directory_fd, struct control_socket *ret);
-void control_socket_done(struct control_socket *c);
 /* Accepts a peer. At the limit a peer is refused, unless the peer is from outside the task (the
  * agent), which replaces the task's oldest peer. Returns false if descriptors or memory are
  * exhausted; the caller then retries. */
