@@ -7,70 +7,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cgroup_place.h"
 #include "base/str.h"
 
 enum { LINE_MAX_BYTES = 4096 + 512 };
 
-/* Opens gpumux-INSTANCE, made if missing, in a writable directory of a v2 hierarchy. */
-static int open_under(const char *base, const char *instance)
+static void node_group_name(const char *instance, char name[NAME_MAX])
 {
-    char path[PATH_MAX];
-    struct stat st;
-    if (snprintf(path, sizeof path, "%s/cgroup.procs", base) >= (int)sizeof path ||
-        stat(path, &st) < 0)
-        return -1;
-    if (snprintf(path, sizeof path, "%s/gpumux-%s", base, instance) >= (int)sizeof path ||
-        (mkdir(path, 0755) < 0 && errno != EEXIST))
-        return -1;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && faccessat(fd, "cgroup.kill", W_OK, 0) < 0) {
-        close(fd); /* a kernel before 5.14 */
-        errno = ENOSYS;
-        return -1;
-    }
-    return fd;
-}
-
-/* Reads this process's own group in the v2 hierarchy: "0::/path" gives "/path". */
-static bool own_path(char path[PATH_MAX])
-{
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    char line[LINE_MAX_BYTES];
-    bool found = false;
-    while (file && !found && fgets(line, sizeof line, file))
-        if (str_starts_with(line, "0::")) {
-            line[strcspn(line, "\n")] = '\0';
-            found = str_copy(path, PATH_MAX, line + 3);
-        }
-    if (file)
-        fclose(file);
-    return found;
-}
-
-static int open_auto(const char *instance)
-{
-    char own[PATH_MAX], line[LINE_MAX_BYTES], base[2 * PATH_MAX];
-    FILE *mounts = own_path(own) ? fopen("/proc/self/mounts", "re") : NULL;
-    int fd = -1;
-    while (mounts && fd < 0 && fgets(line, sizeof line, mounts)) {
-        char root[PATH_MAX], type[64];
-        if (sscanf(line, "%*s %4095s %63s", root, type) != 2 || !str_equal(type, "cgroup2"))
-            continue;
-        snprintf(base, sizeof base, "%s%s", root, str_equal(own, "/") ? "" : own);
-        fd = open_under(base, instance);
-    }
-    if (mounts)
-        fclose(mounts);
-    return fd;
+    snprintf(name, NAME_MAX, "gpumux-%s", instance);
 }
 
 int cgroup_open(struct error *e, const char *setting, const char *instance, int *ret_fd)
 {
+    char name[NAME_MAX], directory[PATH_MAX];
     int fd = -1;
+    node_group_name(instance, name);
     if (str_equal(setting, "auto")) {
-        fd = open_auto(instance);
+        fd = cgroup_place_find(name, directory);
     } else if (!str_equal(setting, "off")) {
-        fd = open_under(setting, instance);
+        fd = cgroup_place_open(setting, name);
         if (fd < 0)
             return error_set_errno(e, ERR_UNSUPPORTED, errno,
                                    "cgroup: %s is not a writable cgroup v2 directory", setting);
@@ -81,15 +36,9 @@ int cgroup_open(struct error *e, const char *setting, const char *instance, int 
 
 void cgroup_close(int node_fd, const char *instance)
 {
-    if (node_fd < 0)
-        return;
     char name[NAME_MAX];
-    int parent_fd = openat(node_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent_fd >= 0 && snprintf(name, sizeof name, "gpumux-%s", instance) < (int)sizeof name)
-        unlinkat(parent_fd, name, AT_REMOVEDIR);
-    if (parent_fd >= 0)
-        close(parent_fd);
-    close(node_fd);
+    node_group_name(instance, name);
+    cgroup_place_close(node_fd, name);
 }
 
 static int make_part(int attempt_fd, const char *part)

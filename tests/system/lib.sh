@@ -86,16 +86,11 @@ wait_until() {
     done
 }
 
-# writable_cgroup: prints the mount point of cgroup v2, if this process may make groups there that
-# the kernel can end.
+# writable_cgroup: prints the directory of cgroup v2 in which this process may make groups that the
+# kernel can end. Doctor finds the directory as a node does (system/processes compares the two).
 writable_cgroup() {
-    local root group
-    root=$(awk '$3 == "cgroup2" && $4 ~ /^rw/ { print $2; exit }' /proc/self/mounts)
-    group=$root$(sed -n 's/^0:://p' /proc/self/cgroup)/gpumux-test-$$
-    [ -n "$root" ] && mkdir "$group" 2> /dev/null || return 1
-    [ -w "$group/cgroup.kill" ] || { rmdir "$group"; return 1; }
-    rmdir "$group"
-    echo "$root"
+    { "$gpumux" doctor --state "$state" || true; } \
+        | sed -n 's/^ok .* cgroup v2 is writable at //p' | grep .
 }
 
 # stage_build: from here on, the programs and libraries are copies in $work. A test that runs any of

@@ -54,9 +54,22 @@ ends "$id" failed exit
 api GET "/v1/workloads/$id/logs" | grep -q 'stdout F done$' || fail "its output is gone"
 stop
 
+# groups_are yes|no: starts a node, which makes control groups if and only if doctor says so.
+groups_are() {
+    local id said=no made=no
+    ${run_as[@]+"${run_as[@]}"} "$gpumux" doctor --state "$state" > "$work/doctor" || true
+    ! grep -q 'ok .* cgroup v2 is writable at' "$work/doctor" || said=yes
+    start --emulate 1xT4 --set cgroup=auto
+    id=$(submit '{"command": "grep ^0:: /proc/self/cgroup"}')
+    ends "$id" succeeded
+    ! api GET "/v1/workloads/$id/logs" | grep -q "/$id\.1/task\$" || made=yes
+    [ "$said $made" = "$1 $1" ] \
+        || fail "groups: doctor says $said, the node made $made: $(grep cgroup "$work/doctor")"
+}
+
 echo "-- with control groups, where they are or can be mounted"
 groups=yes
-if ! writable_cgroup > /dev/null; then
+if ! place=$(writable_cgroup); then
     mkdir "$work/groups"
     run_as=(unshare --mount sh -c 'mount -t cgroup2 none "$0" && exec "$@"' "$work/groups")
     if ! "${run_as[@]}" true; then
@@ -64,12 +77,17 @@ if ! writable_cgroup > /dev/null; then
         skip_part "no cgroup v2 hierarchy is writable, and none can be mounted"
     fi
 fi
-start --emulate 1xT4 --set cgroup=auto
-if [ $groups = yes ]; then
-    id=$(submit '{"command": "grep ^0:: /proc/self/cgroup"}')
-    ends "$id" succeeded
-    api GET "/v1/workloads/$id/logs" | grep -q "/$id\.1/task\$" \
-        || fail "it ran in no group of its own"
-fi
+groups_are $groups
 setsid_children_end
 stop
+
+echo "-- in a group that may have no groups"
+if [ -n "$place" ] && mkdir "$place/gpumux-full-$$"; then
+    echo 0 > "$place/gpumux-full-$$/cgroup.max.descendants"
+    run_as=(sh -c 'echo 0 > "$0/cgroup.procs" && exec "$@"' "$place/gpumux-full-$$")
+    groups_are no
+    stop
+    wait_until "the group is empty" rmdir "$place/gpumux-full-$$"
+else
+    skip_part "no cgroup v2 hierarchy is writable"
+fi

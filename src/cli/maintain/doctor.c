@@ -5,7 +5,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <mntent.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cgroup_place.h"
 #include "cli/connect/client.h"
 #include "cli/maintain/maintenance.h"
 #include "cli/frame/output.h"
@@ -149,60 +150,26 @@ static void check_mps(struct doctor *d, struct finding *f)
     mend(f, "apt install nvidia-cuda-mps");
 }
 
-/* Reads this process's cgroup in the v2 hierarchy from the line "0::/path"; "" is the root. */
-static bool own_cgroup(char *path, size_t size)
-{
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    char line[2048];
-    bool found = false;
-    while (file && !found && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        found = str_starts_with(line, "0::") &&
-                str_copy(path, size, str_equal(line + 3, "/") ? "" : line + 3);
-    }
-    if (file)
-        fclose(file);
-    return found;
-}
-
-/* Finds the cgroup's directory like a node does: the first writable one under a mount of cgroup2,
- * else the last one. Returns false without any. */
-static bool find_cgroup(char *path, size_t size, bool *ret_writable)
-{
-    char own[2048], file[4096 + 16];
-    struct mntent entry;
-    char strings[8192];
-    bool found = false, writable = false;
-    FILE *mounts = own_cgroup(own, sizeof own) ? setmntent("/proc/self/mounts", "re") : NULL;
-    while (mounts && !writable && getmntent_r(mounts, &entry, strings, sizeof strings)) {
-        if (!str_equal(entry.mnt_type, "cgroup2") ||
-            snprintf(file, sizeof file, "%s%s/cgroup.procs", entry.mnt_dir, own) >=
-                (int)sizeof file ||
-            access(file, F_OK) < 0 || snprintf(path, size, "%s%s", entry.mnt_dir, own) >= (int)size)
-            continue;
-        found = true;
-        writable = access(path, W_OK) == 0;
-    }
-    if (mounts)
-        endmntent(mounts);
-    *ret_writable = writable;
-    return found;
-}
-
+/* Makes a group as a node does, and removes the group. */
 static void check_cgroup(struct doctor *d, struct finding *f)
 {
     (void)d;
-    char path[4096];
-    bool writable;
-    if (!find_cgroup(path, sizeof path, &writable)) {
+    char path[PATH_MAX], name[64];
+    snprintf(name, sizeof name, "gpumux-doctor-%d", (int)getpid());
+    int fd = cgroup_place_find(name, path);
+    if (fd >= 0) {
+        find(f, VERDICT_OK, "cgroup v2 is writable at %.150s", path);
+        cgroup_place_close(fd, name);
+    } else if (!*path) {
         find(f, VERDICT_WARN,
              "no cgroup v2: gpumux finds the processes of a workload only by their parents");
         mend(f, "boot with systemd.unified_cgroup_hierarchy=1");
-    } else if (!writable) {
-        find(f, VERDICT_WARN, "the cgroup v2 directory %.150s is not writable", path);
-        mend(f, "systemd-run --user --scope -p Delegate=yes gpumux up");
+    } else if (errno == ENOSYS) {
+        find(f, VERDICT_WARN, "the kernel cannot kill a whole cgroup: gpumux makes none");
+        mend(f, "install Linux 5.14 or newer");
     } else {
-        find(f, VERDICT_OK, "cgroup v2 is writable at %.150s", path);
+        find(f, VERDICT_WARN, "no cgroup can be made in %.150s: %s", path, strerror(errno));
+        mend(f, "systemd-run --user --scope -p Delegate=yes gpumux up");
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "node/supervisor/control_socket.h"
+#include "base/cgroup_place.h"
 #include "base/durable.h"
+#include "node/supervisor/control_socket.h"
 #include "node/supervisor/output.h"
 #include "node/supervisor/process.h"
 #include "node/supervisor/supervisor.h"
@@ -500,37 +502,21 @@ static void descendants_end_with_task(void **state)
     leave_behind(*state);
 }
 
-/* Finds the cgroup2 hierarchy, if this process may make groups there. */
-static bool find_cgroup(char path[256])
-{
-    FILE *mounts = fopen("/proc/self/mounts", "r");
-    char line[1024], root[200], type[64];
-    bool found = false;
-    while (mounts && !found && fgets(line, sizeof line, mounts))
-        if (sscanf(line, "%*s %199s %63s", root, type) == 2 && strcmp(type, "cgroup2") == 0) {
-            snprintf(path, 256, "%s/gpumux-test-%d", root, getpid());
-            found = mkdir(path, 0755) == 0;
-        }
-    if (mounts)
-        fclose(mounts);
-    return found;
-}
-
 static void cgroup_ends_descendants_with_task(void **state)
 {
     struct fixture *f = *state;
-    char path[256], task[280];
-    if (!find_cgroup(path)) {
+    char name[64], directory[PATH_MAX];
+    snprintf(name, sizeof name, "gpumux-test-%d", getpid());
+    int fd = cgroup_place_find(name, directory);
+    if (fd < 0) {
         print_message("skipped: no cgroup v2 hierarchy is writable here\n");
         skip();
     }
-    snprintf(task, sizeof task, "%s/task", path);
-    assert_int_equal(mkdir(task, 0755), 0);
-    f->cgroup_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(fd, "task", 0755), 0);
+    f->cgroup_fd = fd;
     leave_behind(f);
-    close(f->cgroup_fd);
-    wait_until(rmdir(task) == 0); /* only an empty group can be removed */
-    assert_int_equal(rmdir(path), 0);
+    wait_until(unlinkat(fd, "task", AT_REMOVEDIR) == 0); /* only an empty group can be removed */
+    cgroup_place_close(fd, name);
 }
 
 static void killed_supervisor_ends_task(void **state)
