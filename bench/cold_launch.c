@@ -7,7 +7,6 @@
  *
  * cold_launch service: launches once and stays until its input ends.
  */
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/cuda.h"
+#include "base/library.h"
 #include "cold_code.h"
 
 enum {
@@ -26,9 +27,11 @@ enum {
     KIB_MAX = 1 << 20,
 };
 
-typedef int (*launch_fn)(const void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                         unsigned block_x, unsigned block_y, unsigned block_z,
-                         unsigned shared_bytes, void *stream, void **parameters, void **extra);
+#define CALLS(CALL) CALL(cuInit) CALL(cuCtxSynchronize) CALL(cuLaunchKernel)
+
+struct driver {
+    CALLS(CALL_MEMBER)
+};
 
 static uint64_t now_ns(void)
 {
@@ -43,17 +46,18 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int measure(launch_fn launch, size_t kib)
+static int measure(const struct driver *driver, size_t kib)
 {
     static uint64_t times[LAUNCHES];
-    static const char functions[KERNELS][COLD_LINE_BYTES];
+    static char functions[KERNELS][COLD_LINE_BYTES];
     struct cold_code cold;
     if (!cold_make(kib * KIB, &cold))
         return 1;
     for (size_t i = 0; i < LAUNCHES; i++) {
         cold_run(&cold);
+        void *function = functions[i % KERNELS];
         uint64_t start_ns = now_ns();
-        if (launch(functions[i % KERNELS], 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
+        if (driver->cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
             return 1;
         times[i] = now_ns() - start_ns;
     }
@@ -62,10 +66,12 @@ static int measure(launch_fn launch, size_t kib)
     return 0;
 }
 
-static int serve(launch_fn launch, int (*synchronize)(void))
+static int serve(const struct driver *driver)
 {
     char byte;
-    if (launch("", 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0 || synchronize() != 0)
+    static char function[COLD_LINE_BYTES];
+    if (driver->cuLaunchKernel((void *)function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0 ||
+        driver->cuCtxSynchronize() != 0)
         return 1;
     while (read(0, &byte, 1) > 0)
         ;
@@ -74,22 +80,19 @@ static int serve(launch_fn launch, int (*synchronize)(void))
 
 int main(int argc, char **argv)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (argc != 2 || !driver) {
+    struct driver driver;
+    if (argc != 2 || library_load(CUDA_SONAME, CALL_NAMES(CALLS), &driver).missing) {
         (void)fprintf(stderr, "usage: cold_launch KIB | service, with a libcuda.so.1\n");
         return 2;
     }
-    int (*initialize)(unsigned) = (int (*)(unsigned))(uintptr_t)dlsym(driver, "cuInit");
-    int (*synchronize)(void) = (int (*)(void))(uintptr_t)dlsym(driver, "cuCtxSynchronize");
-    launch_fn launch = (launch_fn)(uintptr_t)dlsym(driver, "cuLaunchKernel");
-    if (!initialize || !synchronize || !launch || initialize(0) != 0)
+    if (driver.cuInit(0) != 0)
         return 1;
     if (strcmp(argv[1], "service") == 0)
-        return serve(launch, synchronize);
+        return serve(&driver);
     unsigned long kib = strtoul(argv[1], NULL, 10);
     if (kib == 0 || kib > KIB_MAX) {
         (void)fprintf(stderr, "cold_launch: 1 to %d KiB\n", KIB_MAX);
         return 2;
     }
-    return measure(launch, kib);
+    return measure(&driver, kib);
 }

@@ -3,59 +3,56 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "abi/results.h"
+#include "abi/cuda.h"
+#include "base/library.h"
 
-/* The calls used: the name for cuGetProcAddress, the symbol of the same interface, and the
- * parameters. The numbers and layouts are those of the CUDA driver's binary interface. */
-#define BURN_CALLS(CALL)                                                                           \
-    CALL(cuInit, cuInit, (unsigned))                                                               \
-    CALL(cuDeviceGetAttribute, cuDeviceGetAttribute, (int *, int, int))                            \
-    CALL(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (void **, int))                       \
-    CALL(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (int))                           \
-    CALL(cuCtxSetCurrent, cuCtxSetCurrent, (void *))                                               \
-    CALL(cuCtxSynchronize, cuCtxSynchronize, (void))                                               \
-    CALL(cuModuleLoadData, cuModuleLoadData, (void **, const void *))                              \
-    CALL(cuModuleGetFunction, cuModuleGetFunction, (void **, void *, const char *))                \
-    CALL(cuStreamCreate, cuStreamCreate, (void **, unsigned))                                      \
-    CALL(cuEventCreate, cuEventCreate, (void **, unsigned))                                        \
-    CALL(cuEventRecord, cuEventRecord, (void *, void *))                                           \
-    CALL(cuEventQuery, cuEventQuery, (void *))                                                     \
-    CALL(cuEventSynchronize, cuEventSynchronize, (void *))                                         \
-    CALL(cuEventElapsedTime, cuEventElapsedTime, (float *, void *, void *))                        \
-    CALL(cuMemAlloc, cuMemAlloc_v2, (uint64_t *, size_t))                                          \
-    CALL(cuMemGetInfo, cuMemGetInfo_v2, (size_t *, size_t *))                                      \
-    CALL(cuLaunchKernel, cuLaunchKernel,                                                           \
-         (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,    \
-          void **, void **))                                                                       \
-    CALL(cuStreamBeginCapture, cuStreamBeginCapture_v2, (void *, int))                             \
-    CALL(cuStreamEndCapture, cuStreamEndCapture, (void *, void **))                                \
-    CALL(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, (void **, void *, uint64_t))    \
-    CALL(cuGraphDestroy, cuGraphDestroy, (void *))                                                 \
-    CALL(cuGraphExecDestroy, cuGraphExecDestroy, (void *))                                         \
-    CALL(cuGraphLaunch, cuGraphLaunch, (void *, void *))                                           \
-    CALL(cuGetErrorName, cuGetErrorName, (int, const char **))
+#define DRIVER_CALLS(CALL)                                                                         \
+    CALL(cuInit)                                                                                   \
+    CALL(cuDeviceGetAttribute)                                                                     \
+    CALL(cuDevicePrimaryCtxRetain)                                                                 \
+    CALL(cuDevicePrimaryCtxRelease_v2)                                                             \
+    CALL(cuCtxSetCurrent)                                                                          \
+    CALL(cuCtxSynchronize)                                                                         \
+    CALL(cuModuleLoadData)                                                                         \
+    CALL(cuModuleGetFunction)                                                                      \
+    CALL(cuStreamCreate)                                                                           \
+    CALL(cuEventCreate)                                                                            \
+    CALL(cuEventRecord)                                                                            \
+    CALL(cuEventQuery)                                                                             \
+    CALL(cuEventSynchronize)                                                                       \
+    CALL(cuEventElapsedTime)                                                                       \
+    CALL(cuMemAlloc_v2)                                                                            \
+    CALL(cuMemGetInfo_v2)                                                                          \
+    CALL(cuLaunchKernel)                                                                           \
+    CALL(cuStreamBeginCapture_v2)                                                                  \
+    CALL(cuStreamEndCapture)                                                                       \
+    CALL(cuGraphInstantiateWithFlags)                                                              \
+    CALL(cuGraphDestroy)                                                                           \
+    CALL(cuGraphExecDestroy)                                                                       \
+    CALL(cuGraphLaunch)                                                                            \
+    CALL(cuGetErrorName)
 
 enum {
     CUDA_ATTRIBUTE_SMS = 16,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_CAPTURE_THREAD_LOCAL = 1,
-    CUDA_INTERFACE = 12000, /* the version that the prototypes above belong to */
     BLOCK_THREADS = 1024,
 };
 
 struct burn_device {
-    void *library, *function, *stream;
-    void *graph; /* instantiated; NULL: none */
-    void *events[BURN_MARKS];
+    CUfunction function;
+    CUstream stream;
+    CUgraphExec graph; /* NULL: none */
+    CUevent events[BURN_MARKS];
     unsigned sms;
-    uint64_t buffer, buffer_bytes;
+    CUdeviceptr buffer;
+    uint64_t buffer_bytes;
     double speed;
     bool is_open;
-#define CALL(name, symbol, parameters) int(*name) parameters;
-    BURN_CALLS(CALL)
-#undef CALL
+    struct {
+        DRIVER_CALLS(CALL_MEMBER)
+    };
 };
 
 /* burn.ptx, with a NUL at its end. */
@@ -66,36 +63,17 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char burn_ptx[] __attribute__((visibility("hidden")));
 
-typedef int (*proc_address_function)(const char *, void **, int, uint64_t);
-
-/* A newer driver is asked through cuGetProcAddress; an older driver has symbols alone. */
-static void *find_call(void *library, proc_address_function proc_address, const char *name,
-                       const char *symbol)
-{
-    void *address = NULL;
-    if (proc_address && proc_address(name, &address, CUDA_INTERFACE, 0) == 0 && address)
-        return address;
-    return dlsym(library, symbol);
-}
-
 static int load(struct error *e, struct burn_device *device)
 {
-    device->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!device->library)
+    struct library library = library_load(CUDA_SONAME, CALL_NAMES(DRIVER_CALLS), &device->cuInit);
+    if (!library.handle)
         return error_set(e, ERR_NO_DEVICE,
                          "no CUDA driver: %s. Install the NVIDIA driver, or add the emulated "
                          "driver's directory (lib/gpumux/emu) to LD_LIBRARY_PATH",
                          dlerror());
-    void *found = dlsym(device->library, "cuGetProcAddress");
-    proc_address_function proc_address;
-    memcpy(&proc_address, &found, sizeof(proc_address));
-#define CALL(name, symbol, parameters)                                                             \
-    found = find_call(device->library, proc_address, #name, #symbol);                              \
-    if (!found)                                                                                    \
-        return error_set(e, ERR_UNSUPPORTED, "the CUDA driver has no %s: it is too old", #name);   \
-    memcpy(&device->name, &found, sizeof(found));
-    BURN_CALLS(CALL)
-#undef CALL
+    if (library.missing)
+        return error_set(e, ERR_UNSUPPORTED, "the CUDA driver has no %s: it is too old",
+                         library.missing);
     return 0;
 }
 
@@ -111,10 +89,10 @@ static int take_memory(struct error *e, struct burn_device *device, size_t bytes
 {
     if (bytes == 0)
         return 0;
-    int result = device->cuMemAlloc(&device->buffer, bytes);
+    int result = device->cuMemAlloc_v2(&device->buffer, bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         size_t free_bytes = 0, total_bytes = 0;
-        (void)device->cuMemGetInfo(&free_bytes, &total_bytes);
+        (void)device->cuMemGetInfo_v2(&free_bytes, &total_bytes);
         return error_set(e, ERR_NO_MEMORY,
                          "out of device memory: %zu MiB wanted, %zu MiB free. Choose a smaller "
                          "--batch or --memory",
@@ -128,7 +106,8 @@ static int take_memory(struct error *e, struct burn_device *device, size_t bytes
 
 static int prepare(struct error *e, struct burn_device *device)
 {
-    void *context, *module;
+    CUcontext context;
+    CUmodule module;
     int sms, result = device->cuInit(0);
     if (result != 0) {
         failed(e, device, "cuInit", result);
@@ -194,7 +173,7 @@ void burn_device_close(struct burn_device *device)
         (void)device->cuCtxSynchronize();
         if (device->graph)
             (void)device->cuGraphExecDestroy(device->graph);
-        (void)device->cuDevicePrimaryCtxRelease(0);
+        (void)device->cuDevicePrimaryCtxRelease_v2(0);
     }
     free(device);
 }
@@ -230,9 +209,9 @@ int burn_device_launch(struct error *e, struct burn_device *device,
 
 /* Launches the kernels between the begin and the end of a capture. */
 static int capture_kernels(struct error *e, struct burn_device *device,
-                           const struct burn_kernels *kernels, void **ret_graph)
+                           const struct burn_kernels *kernels, CUgraph *ret_graph)
 {
-    int r = 0, result = device->cuStreamBeginCapture(device->stream, CUDA_CAPTURE_THREAD_LOCAL);
+    int r = 0, result = device->cuStreamBeginCapture_v2(device->stream, CUDA_CAPTURE_THREAD_LOCAL);
     if (result != 0)
         return failed(e, device, "cuStreamBeginCapture", result);
     for (size_t i = 0; r == 0 && i < kernels->count; i++)
@@ -246,7 +225,8 @@ static int capture_kernels(struct error *e, struct burn_device *device,
 int burn_device_make_graph(struct error *e, struct burn_device *device,
                            const struct burn_kernels *kernels)
 {
-    void *graph = NULL, *instance = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec instance = NULL;
     int r = capture_kernels(e, device, kernels, &graph);
     if (r < 0)
         return r;

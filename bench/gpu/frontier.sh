@@ -271,7 +271,8 @@ mkdir -p "$out"
 : > "$result"
 shim=$(find_shim)
 cc -O2 -D_GNU_SOURCE -I"$here/src" "$here/tests/shim/registrar.c" -o "$work/registrar"
-cc -O2 -D_GNU_SOURCE -I"$here/src" "$here/tests/shim/launcher.c" -o "$work/launcher" -ldl -lpthread
+cc -O2 -D_GNU_SOURCE -I"$here/src" "$here/tests/shim/launcher.c" "$here/src/base/library.c" \
+    -o "$work/launcher" -ldl -lpthread
 if [ "$mps" != 0 ]; then
     export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
     mkdir "$work/pipe" "$work/log"

@@ -7,6 +7,8 @@
 #include "abi/parameters.h"
 #include "abi/results.h"
 
+#define NVML_SONAME "libnvidia-ml.so.1"
+
 /* Defined beforehand by a library that makes handles, and by tests that use other pointers. */
 #ifndef NVML_HANDLE
 #define NVML_HANDLE(word, tag) typedef struct tag *word;

@@ -9,14 +9,14 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #else
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 #endif
 
 #define TYPE(type, size) _Static_assert(sizeof(type) == (size), #type);
 #define FIELD(type, field, offset)                                                                 \
     _Static_assert(offsetof(type, field) == (offset), #type "." #field);
 #define NUMBER(name, number) _Static_assert((int)(name) == (number), #name);
-#include "shim/hook/cuda_types.def"
+#include "abi/cuda_types.def"
 
 #ifdef CUDA_HEADER
 #define VOID_IF_EMPTY(...) __VA_OPT__(__VA_ARGS__) VOID_UNLESS##__VA_OPT__(_ANY)

@@ -4,7 +4,6 @@
  * argv[1] is burn.ptx. Commands that launch answer with the time that the host spent, in
  * microseconds; others with the driver's result.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,60 +14,74 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
+#include "base/library.h"
 
 #define CALLS(CALL)                                                                                \
-    CALL(cuInit, (unsigned))                                                                       \
-    CALL(cuDevicePrimaryCtxRetain, (void **, int))                                                 \
-    CALL(cuDevicePrimaryCtxRelease_v2, (int))                                                      \
-    CALL(cuDevicePrimaryCtxReset_v2, (int))                                                        \
-    CALL(cuCtxCreate_v2, (void **, unsigned, int))                                                 \
-    CALL(cuCtxDestroy_v2, (void *))                                                                \
-    CALL(cuCtxSetCurrent, (void *))                                                                \
-    CALL(cuCtxSynchronize, (void))                                                                 \
-    CALL(cuModuleLoadData, (void **, const void *))                                                \
-    CALL(cuModuleUnload, (void *))                                                                 \
-    CALL(cuModuleGetFunction, (void **, void *, const char *))                                     \
-    CALL(cuStreamCreate, (void **, unsigned))                                                      \
-    CALL(cuStreamDestroy_v2, (void *))                                                             \
-    CALL(cuStreamBeginCapture_v2, (void *, int))                                                   \
-    CALL(cuStreamEndCapture, (void *, void **))                                                    \
-    CALL(cuStreamWaitEvent, (void *, void *, unsigned))                                            \
-    CALL(cuEventCreate, (void **, unsigned))                                                       \
-    CALL(cuEventRecord, (void *, void *))                                                          \
-    CALL(cuEventQuery, (void *))                                                                   \
-    CALL(cuStreamQuery, (void *))                                                                  \
-    CALL(cuStreamSynchronize_ptsz, (void *))                                                       \
-    CALL(cuGraphGetNodes, (void *, void **, size_t *))                                             \
-    CALL(cuGraphInstantiateWithFlags, (void **, void *, uint64_t))                                 \
-    CALL(cuGraphLaunch, (void *, void *))                                                          \
-    CALL(cuGraphDestroy, (void *))                                                                 \
-    CALL(cuGraphExecDestroy, (void *))                                                             \
-    CALL(cuMemAlloc_v2, (uint64_t *, size_t))                                                      \
-    CALL(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                        \
-    CALL(cuMemsetD16_v2, (uint64_t, unsigned short, size_t))                                       \
-    CALL(cuMemsetD2D32Async, (uint64_t, size_t, unsigned, size_t, size_t, void *))                 \
-    CALL(cuMemcpyHtoD_v2_ptds, (uint64_t, const void *, size_t))                                   \
-    CALL(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                              \
-    CALL(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
-                          unsigned, void *, void **, void **))                                     \
-    CALL(cuLaunchKernel_ptsz, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
-                               unsigned, void *, void **, void **))
+    CALL(cuInit)                                                                                   \
+    CALL(cuDevicePrimaryCtxRetain)                                                                 \
+    CALL(cuDevicePrimaryCtxRelease_v2)                                                             \
+    CALL(cuDevicePrimaryCtxReset_v2)                                                               \
+    CALL(cuCtxCreate_v2)                                                                           \
+    CALL(cuCtxDestroy_v2)                                                                          \
+    CALL(cuCtxSetCurrent)                                                                          \
+    CALL(cuCtxSynchronize)                                                                         \
+    CALL(cuModuleLoadData)                                                                         \
+    CALL(cuModuleUnload)                                                                           \
+    CALL(cuModuleGetFunction)                                                                      \
+    CALL(cuStreamCreate)                                                                           \
+    CALL(cuStreamDestroy_v2)                                                                       \
+    CALL(cuStreamBeginCapture_v2)                                                                  \
+    CALL(cuStreamEndCapture)                                                                       \
+    CALL(cuStreamWaitEvent)                                                                        \
+    CALL(cuEventCreate)                                                                            \
+    CALL(cuEventRecord)                                                                            \
+    CALL(cuEventQuery)                                                                             \
+    CALL(cuStreamQuery)                                                                            \
+    CALL(cuStreamSynchronize_ptsz)                                                                 \
+    CALL(cuGraphGetNodes)                                                                          \
+    CALL(cuGraphInstantiateWithFlags)                                                              \
+    CALL(cuGraphLaunch)                                                                            \
+    CALL(cuGraphDestroy)                                                                           \
+    CALL(cuGraphExecDestroy)                                                                       \
+    CALL(cuMemAlloc_v2)                                                                            \
+    CALL(cuMemcpyHtoD_v2)                                                                          \
+    CALL(cuMemsetD16_v2)                                                                           \
+    CALL(cuMemsetD2D32Async)                                                                       \
+    CALL(cuMemcpyHtoD_v2_ptds)                                                                     \
+    CALL(cuMemcpyDtoH_v2)                                                                          \
+    CALL(cuLaunchKernel)                                                                           \
+    CALL(cuLaunchKernel_ptsz)
+
+/* Calls for copies in batches, which older drivers lack. */
+#define BATCH_CALLS(CALL)                                                                          \
+    CALL(cuArrayCreate_v2)                                                                         \
+    CALL(cuArrayDestroy)                                                                           \
+    CALL(cuMemcpyBatchAsync)                                                                       \
+    CALL(cuMemcpy3DBatchAsync)                                                                     \
+    CALL(cuMemcpy3DBatchAsync_v2)
 
 enum { STREAMS = 16, THREADS = 4, COPY_BYTES = 4 << 20 };
 
 struct launcher {
-#define CALL(name, parameters) int(*name) parameters;
-    CALLS(CALL)
-#undef CALL
-    void *context, *module, *function, *graph, *graph_exec;
-    void *event;            /* NULL: none yet */
-    void *own;              /* current context beside the device's; NULL: none */
-    void *streams[STREAMS]; /* 0: the default stream */
+    struct {
+        CALLS(CALL_MEMBER)
+    };
+    struct {
+        BATCH_CALLS(CALL_MEMBER)
+    } batch;
+    CUcontext context;
+    CUmodule module;
+    CUfunction function;
+    CUgraph graph;
+    CUgraphExec graph_exec;
+    CUevent event;             /* NULL: none yet */
+    CUcontext own;             /* current context beside the device's; NULL: none */
+    CUstream streams[STREAMS]; /* 0: the default stream */
     unsigned stream;
     /* Blocks of a kernel, which determine the cost of kernels other than gpumux_burn. */
     unsigned grid;
-    uint64_t memory;
+    CUdeviceptr memory;
     char *host, *ptx;
 };
 
@@ -81,15 +94,8 @@ static double now_us(void)
 
 static int find_calls(struct launcher *l)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!library)
-        return -1;
-#define CALL(name, parameters)                                                                     \
-    if (!(l->name = (int(*) parameters)dlsym(library, #name)))                                     \
-        return -1;
-    CALLS(CALL)
-#undef CALL
-    return 0;
+    (void)library_load(CUDA_SONAME, CALL_NAMES(BATCH_CALLS), &l->batch);
+    return library_load(CUDA_SONAME, CALL_NAMES(CALLS), l).missing ? -1 : 0;
 }
 
 static char *read_file(const char *path)
@@ -241,30 +247,22 @@ static int rest_after(const struct launcher *l, unsigned us, unsigned count)
 static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
 {
     enum { BATCH_MAX = 8 };
-    uint64_t to[BATCH_MAX], from[BATCH_MAX];
+    CUdeviceptr to[BATCH_MAX], from[BATCH_MAX];
     size_t sizes[BATCH_MAX], failed = 0;
-    int (*copy)(uint64_t *, uint64_t *, size_t *, size_t, void *, size_t *, size_t, size_t *,
-                void *) = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyBatchAsync");
-    if (!copy || count > BATCH_MAX)
+    if (!l->batch.cuMemcpyBatchAsync || count > BATCH_MAX)
         return -1;
     for (unsigned i = 0; i < count; i++) {
         to[i] = from[i] = l->memory;
         sizes[i] = bytes;
     }
-    return copy(to, from, sizes, count, NULL, NULL, 0, &failed, l->streams[l->stream]);
+    return l->batch.cuMemcpyBatchAsync(to, from, sizes, count, NULL, NULL, 0, &failed,
+                                       l->streams[l->stream]);
 }
 
 /* Like copy_batch(), with copies of `rows` rows, by either version of the call: one between
  * pointers, of `width` bytes per row, and one from an array, of as many elements of 16 bytes. */
 static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*create)(CUarray *, const CUDA_ARRAY_DESCRIPTOR *) = dlsym(driver, "cuArrayCreate_v2");
-    int (*destroy)(CUarray) = dlsym(driver, "cuArrayDestroy");
-    int (*copy)(size_t, CUDA_MEMCPY3D_BATCH_OP *, size_t *, uint64_t, void *) =
-        dlsym(driver, "cuMemcpy3DBatchAsync");
-    int (*copy_v2)(size_t, CUDA_MEMCPY3D_BATCH_OP *, uint64_t, void *) =
-        dlsym(driver, "cuMemcpy3DBatchAsync_v2");
     const CUDA_ARRAY_DESCRIPTOR shape = {
         .Width = width, .Height = rows, .Format = 0x20, .NumChannels = 4}; /* of floats */
     const CUmemcpy3DOperand memory = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
@@ -272,7 +270,8 @@ static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows
     const CUextent3D extent = {width, rows, 1};
     size_t failed = 0;
     CUarray array;
-    if (!copy || !copy_v2 || !create || !destroy || create(&array, &shape))
+    if (!l->batch.cuMemcpy3DBatchAsync || !l->batch.cuMemcpy3DBatchAsync_v2 ||
+        l->batch.cuArrayCreate_v2(&array, &shape))
         return -1;
     CUDA_MEMCPY3D_BATCH_OP copies[] = {
         {.src = memory, .dst = memory, .extent = extent},
@@ -280,9 +279,9 @@ static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows
          .dst = memory,
          .extent = extent},
     };
-    (void)copy(2, copies, &failed, 0, l->streams[l->stream]);
-    (void)copy_v2(2, copies, 0, l->streams[l->stream]);
-    return destroy(array);
+    (void)l->batch.cuMemcpy3DBatchAsync(2, copies, &failed, 0, l->streams[l->stream]);
+    (void)l->batch.cuMemcpy3DBatchAsync_v2(2, copies, 0, l->streams[l->stream]);
+    return l->batch.cuArrayDestroy(array);
 }
 
 static void drop_graph(struct launcher *l)
@@ -291,7 +290,8 @@ static void drop_graph(struct launcher *l)
         (void)l->cuGraphExecDestroy(l->graph_exec);
     if (l->graph)
         (void)l->cuGraphDestroy(l->graph);
-    l->graph = l->graph_exec = NULL;
+    l->graph = NULL;
+    l->graph_exec = NULL;
 }
 
 static int begin_capture(struct launcher *l)
@@ -322,7 +322,7 @@ static int capture(struct launcher *l, unsigned us, unsigned count)
 /* Makes later work of the stream wait for the present work of the other. */
 static int join(const struct launcher *l, void *stream, void *other)
 {
-    void *event;
+    CUevent event;
     int r = l->cuEventCreate(&event, 0);
     r = r ? r : l->cuEventRecord(event, other);
     return r ? r : l->cuStreamWaitEvent(stream, event, 0);
@@ -406,7 +406,7 @@ static int record_event(struct launcher *l)
 /* Loads and unloads a module that nothing is launched from. */
 static int load_and_unload(const struct launcher *l)
 {
-    void *module;
+    CUmodule module;
     int r = l->cuModuleLoadData(&module, l->ptx);
     return r ? r : l->cuModuleUnload(module);
 }
@@ -447,7 +447,7 @@ static int reset_device(struct launcher *l, const char *ptx_path)
 /* Retains the context once more and releases it: it lives on. */
 static int share_device(const struct launcher *l)
 {
-    void *context;
+    CUcontext context;
     int r = l->cuDevicePrimaryCtxRetain(&context, 0);
     return r ? r : l->cuDevicePrimaryCtxRelease_v2(0);
 }
@@ -457,7 +457,10 @@ static int share_device(const struct launcher *l)
 static int fill_devices(struct launcher *l)
 {
     int launches = 0;
-    void *function = l->function, *context, *module, *stream;
+    CUfunction function = l->function;
+    CUcontext context;
+    CUmodule module;
+    CUstream stream;
     for (int device = 1; l->cuDevicePrimaryCtxRetain(&context, device) == 0; device++) {
         if (l->cuCtxSetCurrent(context) || l->cuModuleLoadData(&module, l->ptx) ||
             l->cuModuleGetFunction(&l->function, module, "gpumux_burn") || burn(l, NULL, 1))

@@ -176,7 +176,7 @@ static void *find_in_driver(const char *name)
     const ElfW(Sym) *symbol = NULL;
     const char *names = NULL;
     struct link_map *map = NULL;
-    EXPECT(dlinfo(dlopen("libcuda.so.1", RTLD_NOW), RTLD_DI_LINKMAP, &map) == 0);
+    EXPECT(dlinfo(dlopen(CUDA_SONAME, RTLD_NOW), RTLD_DI_LINKMAP, &map) == 0);
     for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB)
             symbol = (const ElfW(Sym) *)entry->d_un.d_ptr;
@@ -241,13 +241,11 @@ static void check_arrays(void)
 
 static CUdeviceptr reserve_addresses(size_t bytes)
 {
-    CUresult (*reserve)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long) =
-        (CUresult(*)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long))dlsym(
-            RTLD_DEFAULT, "cuMemAddressReserve");
+    call_cuMemAddressReserve *reserve = dlsym(RTLD_DEFAULT, "cuMemAddressReserve");
     CUdeviceptr address = 0;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    void *library = dlopen(CUDA_SONAME, RTLD_NOW);
     if (!reserve)
-        *(void **)&reserve = dlsym(library, "cuMemAddressReserve");
+        reserve = dlsym(library, "cuMemAddressReserve");
     EXPECT(reserve(&address, bytes, 0, 0, 0) == 0);
     return address;
 }
@@ -320,11 +318,11 @@ static void check_mappings(void)
 /* Imported memory counts in the process that made it, under any handle. */
 static void check_imports(void)
 {
-    CUresult (*export)(void *, CUmemGenericAllocationHandle, int, unsigned long long);
+    call_cuMemExportToShareableHandle *export =
+        dlsym(dlopen(CUDA_SONAME, RTLD_NOW), "cuMemExportToShareableHandle");
     CUmemGenericAllocationHandle made = 0, imported = 0;
     int fd = -1;
     open_context();
-    *(void **)&export = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemExportToShareableHandle");
     EXPECT(driver.cuMemCreate(&made, 64 * MIB, &on_device, 0) == 0);
     EXPECT(export(&fd, made, HANDLE_FD, 0) == 0);
     EXPECT(driver.cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd, HANDLE_FD) == 0);
@@ -494,7 +492,7 @@ static void check_graphs(void)
 /* One process opens memory that another has made. */
 static void check_ipc(void)
 {
-    CUresult (*get_handle)(CUipcMemHandle *, CUdeviceptr);
+    call_cuIpcGetMemHandle *get_handle = dlsym(dlopen(CUDA_SONAME, RTLD_NOW), "cuIpcGetMemHandle");
     int to_child[2], to_parent[2];
     CUipcMemHandle handle;
     CUdeviceptr memory = 0;
@@ -514,7 +512,6 @@ static void check_ipc(void)
         EXPECT(write(to_parent[1], "x", 1) == 1);
         _exit(failures != 0);
     }
-    *(void **)&get_handle = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuIpcGetMemHandle");
     EXPECT(driver.cuMemAlloc_v2(&memory, 64 * MIB) == 0);
     EXPECT(get_handle(&handle, memory) == 0);
     EXPECT(write(to_child[1], &handle, sizeof(handle)) == (ssize_t)sizeof(handle));
@@ -527,8 +524,10 @@ static void check_ipc(void)
 /* NVML reports the same numbers. */
 static void check_nvml(void)
 {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device = NULL;
-    int (*init)(void), (*by_index)(unsigned, void **);
+    void *library = dlopen(NVML_SONAME, RTLD_NOW);
+    nvmlDevice_t device = NULL;
+    call_nvmlInit_v2 *init = dlsym(library, "nvmlInit_v2");
+    call_nvmlDeviceGetHandleByIndex_v2 *by_index = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
     struct nvmls {
 #define INTERCEPTED(symbol, ...) call_##symbol *symbol;
 #define USED(symbol, ...)        call_##symbol *symbol;
@@ -540,8 +539,6 @@ static void check_nvml(void)
     nvmlProcessInfo_v2_t processes[8];
     unsigned count = 8;
     CUdeviceptr a = 0;
-    *(void **)&init = dlsym(library, "nvmlInit_v2");
-    *(void **)&by_index = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
 #define INTERCEPTED(symbol, ...) *(void **)&nvml.symbol = dlsym(library, #symbol);
 #define USED(symbol, ...)        *(void **)&nvml.symbol = dlsym(library, #symbol);
 #include "shim/hook/nvml_calls.def"

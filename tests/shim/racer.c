@@ -61,10 +61,9 @@ struct piece {
 };
 
 static struct real_calls driver;
-static CUresult (*reserve_addresses)(CUdeviceptr *, size_t, size_t, CUdeviceptr,
-                                     unsigned long long);
-static CUresult (*free_addresses)(CUdeviceptr, size_t);
-static CUresult (*destroy_graph)(CUgraph);
+static call_cuMemAddressReserve *reserve_addresses;
+static call_cuMemAddressFree *free_addresses;
+static call_cuGraphDestroy *destroy_graph;
 
 /* Returns the first result that is not 0, of successive calls. */
 static int first_of(int r, int later)
@@ -260,10 +259,10 @@ int main(int argc, char **argv)
         count > THREADS_MAX)
         return 2;
     driver_calls_load(&driver);
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    *(void **)&reserve_addresses = dlsym(library, "cuMemAddressReserve");
-    *(void **)&free_addresses = dlsym(library, "cuMemAddressFree");
-    *(void **)&destroy_graph = dlsym(library, "cuGraphDestroy");
+    void *library = dlopen(CUDA_SONAME, RTLD_NOW);
+    reserve_addresses = dlsym(library, "cuMemAddressReserve");
+    free_addresses = dlsym(library, "cuMemAddressFree");
+    destroy_graph = dlsym(library, "cuGraphDestroy");
     int wrong = open_context(&context) != 0;
     say(wrong);
     for (int i = 0; i < count; i++)

@@ -251,7 +251,7 @@ static void launch_some(const struct work *work)
     EXPECT(driver.cuStreamSynchronize(work->stream) == 0);
 }
 
-static CUresult (*destroy_graph)(CUgraph);
+static call_cuGraphDestroy *destroy_graph;
 
 static void capture(const struct work *work)
 {
@@ -278,7 +278,7 @@ static void storm_of_signals(void)
     const struct itimerval never = {0};
     struct work work = {0};
     long loops[3] = {0};
-    *(void **)&destroy_graph = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGraphDestroy");
+    destroy_graph = dlsym(dlopen(CUDA_SONAME, RTLD_NOW), "cuGraphDestroy");
     be_interrupted();
     open_work(&work);
     for (int step = 0; step < 3; step++) {

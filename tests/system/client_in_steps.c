@@ -8,10 +8,14 @@
  *
  * Then it waits to be ended. A result other than 0 is the exit status, at once.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "abi/cuda.h"
+#include "base/library.h"
+
+#define CALLS(CALL) CALL(cuInit) CALL(cuCtxCreate_v2)
 
 enum { PATH_BYTES = 512, NO_DRIVER = 2 };
 
@@ -37,20 +41,18 @@ int main(int argc, char **argv)
 {
     char go[PATH_BYTES];
     const struct timespec moment = {.tv_nsec = 5000000};
-    void *driver = argc == 2 ? dlopen("libcuda.so.1", RTLD_NOW) : NULL, *context;
-    if (!driver)
+    struct {
+        CALLS(CALL_MEMBER)
+    } driver;
+    CUcontext context;
+    if (argc != 2 || library_load(CUDA_SONAME, CALL_NAMES(CALLS), &driver).missing)
         return NO_DRIVER;
-    int (*initialise)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
-    int (*create)(void **, unsigned, int) =
-        (int (*)(void **, unsigned, int))dlsym(driver, "cuCtxCreate_v2");
-    if (!initialise || !create)
-        return NO_DRIVER;
-    int answer = initialise(0);
+    int answer = driver.cuInit(0);
     tell(argv[1], "joined", answer);
     while (answer == 0 && access(path_of(argv[1], "go", go), F_OK) < 0)
         nanosleep(&moment, NULL);
     if (answer == 0) {
-        answer = create(&context, 0, 0);
+        answer = driver.cuCtxCreate_v2(&context, 0, 0);
         tell(argv[1], "context", answer);
     }
     while (answer == 0)

@@ -19,7 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/cuda.h"
+#include "abi/nvml.h"
 #include "base/cgroup_place.h"
+#include "base/library.h"
 #include "cli/connect/client.h"
 #include "cli/maintain/maintenance.h"
 #include "cli/frame/output.h"
@@ -75,52 +78,44 @@ static void check_driver(struct doctor *d, struct finding *f)
     mend(f, "apt install nvidia-driver && modprobe nvidia     (or: gpumux up --emulate 4)");
 }
 
-/* Calls int nvmlX(void) of a library that may lack the function. */
-static int call_nvml(void *library, const char *name, unsigned *ret_count)
-{
-    union {
-        void *symbol;
-        int (*plain)(void);
-        int (*counting)(unsigned *);
-    } function = {.symbol = dlsym(library, name)};
-    if (!function.symbol)
-        return -1;
-    return ret_count ? function.counting(ret_count) : function.plain();
-}
+#define NVML_CALLS(CALL) CALL(nvmlInit_v2) CALL(nvmlDeviceGetCount_v2) CALL(nvmlShutdown)
 
 static void check_nvml(struct doctor *d, struct finding *f)
 {
     enum verdict bad = d->has_driver ? VERDICT_FAIL : VERDICT_WARN;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        find(f, bad, "cannot load libnvidia-ml.so.1");
+    struct {
+        NVML_CALLS(CALL_MEMBER)
+    } nvml;
+    struct library library = library_load(NVML_SONAME, CALL_NAMES(NVML_CALLS), &nvml);
+    if (!library.handle) {
+        find(f, bad, "cannot load " NVML_SONAME);
         mend(f, "apt install libnvidia-ml1");
         return;
     }
     unsigned count = 0;
-    int r = call_nvml(library, "nvmlInit_v2", NULL);
+    int r = library.missing ? NVML_ERROR_FUNCTION_NOT_FOUND : nvml.nvmlInit_v2();
     if (r == 0)
-        r = call_nvml(library, "nvmlDeviceGetCount_v2", &count);
+        r = nvml.nvmlDeviceGetCount_v2(&count);
     if (r == 0) {
         find(f, count ? VERDICT_OK : VERDICT_WARN, "NVML finds %u device%s", count,
              count == 1 ? "" : "s");
-        (void)call_nvml(library, "nvmlShutdown", NULL);
+        (void)nvml.nvmlShutdown();
     } else {
         find(f, bad, "NVML fails with error %d", r);
         mend(f, "nvidia-smi     (shows the cause)");
     }
-    dlclose(library);
+    dlclose(library.handle);
 }
 
 static void check_cuda(struct doctor *d, struct finding *f)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library) {
-        find(f, VERDICT_OK, "libcuda.so.1 can be loaded");
-        dlclose(library);
+    struct library library = library_load(CUDA_SONAME, NULL, NULL);
+    if (library.handle) {
+        find(f, VERDICT_OK, CUDA_SONAME " can be loaded");
+        dlclose(library.handle);
         return;
     }
-    find(f, d->has_driver ? VERDICT_FAIL : VERDICT_WARN, "cannot load libcuda.so.1");
+    find(f, d->has_driver ? VERDICT_FAIL : VERDICT_WARN, "cannot load " CUDA_SONAME);
     mend(f, "apt install libcuda1");
 }
 

@@ -2,7 +2,7 @@
  * The folder maintain: commands for the installation itself: configuration, state directory,
  * health. config.c also uses control's check, and state.c reads the store.
  *
- * Files of the folder cli/maintain may include base, wire, cli/frame, cli/connect.
+ * Files of the folder cli/maintain may include base, wire, abi, cli/frame, cli/connect.
  */
 #pragma once
 #include "cli/frame/options.h"

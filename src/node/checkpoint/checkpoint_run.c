@@ -1,5 +1,4 @@
 /* The process that moves the memory of others; see checkpoint.h. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,38 +9,28 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "abi/results.h"
+#include "abi/cuda.h"
+#include "base/library.h"
 #include "node/checkpoint/checkpoint.h"
-
-/* Values of the driver. */
-enum driver_state {
-    STATE_RUNNING = 0,
-    STATE_LOCKED = 1,
-    STATE_CHECKPOINTED = 2,
-    STATE_FAILED = 3,
-};
 
 enum { LOCK_MS = 10000 }; /* longest wait for outstanding work */
 
-struct lock_options {
-    unsigned int timeout_ms;
-    unsigned int reserved0;
-    uint64_t reserved[7];
-};
+#define DRIVER_CALLS(CALL)                                                                         \
+    CALL(cuInit)                                                                                   \
+    CALL(cuCheckpointProcessGetState)                                                              \
+    CALL(cuCheckpointProcessLock)                                                                  \
+    CALL(cuCheckpointProcessCheckpoint)                                                            \
+    CALL(cuCheckpointProcessRestore)                                                               \
+    CALL(cuCheckpointProcessUnlock)
 
 struct driver {
-    int (*init)(unsigned int);
-    int (*get_state)(int, int *);
-    int (*lock)(int, struct lock_options *);
-    int (*checkpoint)(int, void *);
-    int (*restore)(int, void *);
-    int (*unlock)(int, void *);
+    DRIVER_CALLS(CALL_MEMBER)
 };
 
 /* A process with device memory. */
 struct target {
     pid_t pid;
-    int state; /* enum driver_state */
+    CUprocessState state;
 };
 
 struct work {
@@ -81,24 +70,12 @@ static int fail_at(const struct target *t, const char *step, int error)
 
 static int load(struct driver *d)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const struct {
-        void *to;
-        const char *name;
-    } calls[] = {
-        {&d->init, "cuInit"},
-        {&d->get_state, "cuCheckpointProcessGetState"},
-        {&d->lock, "cuCheckpointProcessLock"},
-        {&d->checkpoint, "cuCheckpointProcessCheckpoint"},
-        {&d->restore, "cuCheckpointProcessRestore"},
-        {&d->unlock, "cuCheckpointProcessUnlock"},
-    };
-    if (!library)
+    struct library library = library_load(CUDA_SONAME, CALL_NAMES(DRIVER_CALLS), d);
+    if (!library.handle)
         return fail("there is no CUDA driver");
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (!(*(void **)calls[i].to = dlsym(library, calls[i].name)))
-            return fail("this CUDA driver cannot do it: it needs 570 or newer");
-    int error = d->init(0);
+    if (library.missing)
+        return fail("this CUDA driver cannot do it: it needs 570 or newer");
+    int error = d->cuInit(0);
     return error == 0 ? 0 : fail("the CUDA driver failed with error %d", error);
 }
 
@@ -106,12 +83,12 @@ static int find_targets(struct work *w, char *const *pids, size_t count)
 {
     for (size_t i = 0; i < count && w->count < CHECKPOINT_PROCESSES_MAX; i++) {
         struct target t = {.pid = (pid_t)strtol(pids[i], NULL, 10)};
-        int error = w->driver.get_state(t.pid, &t.state);
+        int error = w->driver.cuCheckpointProcessGetState(t.pid, &t.state);
         if (error == CUDA_ERROR_INVALID_VALUE)
             continue; /* ended, or without a GPU */
         if (error != 0)
             return fail_at(&t, "look at the state", error);
-        if (t.state == STATE_FAILED)
+        if (t.state == CU_PROCESS_STATE_FAILED)
             return fail("the driver has given up process %d", (int)t.pid);
         w->targets[w->count++] = t;
     }
@@ -122,34 +99,41 @@ static int find_targets(struct work *w, char *const *pids, size_t count)
 
 static int lock_one(struct work *w, struct target *t)
 {
-    struct lock_options options = {.timeout_ms = LOCK_MS};
-    int error = t->state == STATE_RUNNING ? w->driver.lock(t->pid, &options) : 0;
-    if (error == 0 && t->state == STATE_RUNNING)
-        t->state = STATE_LOCKED;
+    CUcheckpointLockArgs options = {.timeoutMs = LOCK_MS};
+    int error = t->state == CU_PROCESS_STATE_RUNNING
+                    ? w->driver.cuCheckpointProcessLock(t->pid, &options)
+                    : 0;
+    if (error == 0 && t->state == CU_PROCESS_STATE_RUNNING)
+        t->state = CU_PROCESS_STATE_LOCKED;
     return error;
 }
 
 static int checkpoint_one(struct work *w, struct target *t)
 {
-    int error = t->state == STATE_LOCKED ? w->driver.checkpoint(t->pid, NULL) : 0;
-    if (error == 0 && t->state == STATE_LOCKED)
-        t->state = STATE_CHECKPOINTED;
+    int error = t->state == CU_PROCESS_STATE_LOCKED
+                    ? w->driver.cuCheckpointProcessCheckpoint(t->pid, NULL)
+                    : 0;
+    if (error == 0 && t->state == CU_PROCESS_STATE_LOCKED)
+        t->state = CU_PROCESS_STATE_CHECKPOINTED;
     return error;
 }
 
 static int restore_one(struct work *w, struct target *t)
 {
-    int error = t->state == STATE_CHECKPOINTED ? w->driver.restore(t->pid, NULL) : 0;
-    if (error == 0 && t->state == STATE_CHECKPOINTED)
-        t->state = STATE_LOCKED;
+    int error = t->state == CU_PROCESS_STATE_CHECKPOINTED
+                    ? w->driver.cuCheckpointProcessRestore(t->pid, NULL)
+                    : 0;
+    if (error == 0 && t->state == CU_PROCESS_STATE_CHECKPOINTED)
+        t->state = CU_PROCESS_STATE_LOCKED;
     return error;
 }
 
 static int unlock_one(struct work *w, struct target *t)
 {
-    int error = t->state == STATE_LOCKED ? w->driver.unlock(t->pid, NULL) : 0;
-    if (error == 0 && t->state == STATE_LOCKED)
-        t->state = STATE_RUNNING;
+    int error =
+        t->state == CU_PROCESS_STATE_LOCKED ? w->driver.cuCheckpointProcessUnlock(t->pid, NULL) : 0;
+    if (error == 0 && t->state == CU_PROCESS_STATE_LOCKED)
+        t->state = CU_PROCESS_STATE_RUNNING;
     return error;
 }
 

@@ -15,6 +15,7 @@
 
 #include "abi/nvml.h"
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/str.h"
 
 enum {
@@ -77,17 +78,19 @@ struct gpu {
     nvmlProcessInfo_v2_t processes[PROCESSES_OF_DEVICE_MAX];
 };
 
-static int load_calls(struct error *e, struct gpu *g)
+static int load(struct error *e, struct gpu *g, const char *path)
 {
+#define CALL(required, member, symbol) #symbol,
+    static const char *const names[] = {NVML_CALLS(CALL) NULL};
+#undef CALL
+    g->library = library_load(path, names, &g->nvml).handle;
+    if (!g->library)
+        return error_set(e, ERR_NO_DEVICE, "no NVIDIA driver: %s", dlerror());
     bool missing = false;
-#define CALL(required, member, symbol)                                                             \
-    *(void **)&g->nvml.member = dlsym(g->library, #symbol);                                        \
-    missing = missing || ((required) && !g->nvml.member);
+#define CALL(required, member, symbol) missing = missing || ((required) && !g->nvml.member);
     NVML_CALLS(CALL)
 #undef CALL
-    if (missing)
-        return error_set(e, ERR_NO_DEVICE, "libnvidia-ml.so.1 is too old");
-    return 0;
+    return missing ? error_set(e, ERR_NO_DEVICE, NVML_SONAME " is too old") : 0;
 }
 
 static void open_gpm(struct gpu *g, struct gpu_device *d)
@@ -129,9 +132,8 @@ static int open_devices(struct error *e, struct gpu *g)
 
 int gpu_open(struct error *e, const char *emulate, const char *libraries, struct gpu **ret)
 {
-    char path[PATH_MAX] = "libnvidia-ml.so.1";
-    if (emulate &&
-        snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", libraries) >= (int)sizeof path)
+    char path[PATH_MAX] = NVML_SONAME;
+    if (emulate && snprintf(path, sizeof path, "%s/" NVML_SONAME, libraries) >= (int)sizeof path)
         return error_set(e, ERR_INVALID, "the path of the emulated libraries is too long");
     /* The emulated library finds its devices by this variable, as in a workload. */
     if (emulate && !str_equal(getenv("GPUMUX_EMU"), emulate) &&
@@ -141,12 +143,7 @@ int gpu_open(struct error *e, const char *emulate, const char *libraries, struct
     if (!g)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     g->emulated = emulate != NULL;
-    g->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    int r = 0;
-    if (!g->library)
-        r = error_set(e, ERR_NO_DEVICE, "no NVIDIA driver: %s", dlerror());
-    if (r == 0)
-        r = load_calls(e, g);
+    int r = load(e, g, path);
     if (r == 0)
         r = open_devices(e, g);
     if (r < 0) {

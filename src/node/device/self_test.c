@@ -1,6 +1,5 @@
 #include "node/device/self_test.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -8,9 +7,10 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "abi/results.h"
+#include "abi/cuda.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/library.h"
 
 enum {
     SELF_TEST_MS = 10000, /* a context on a cold device takes some seconds */
@@ -74,61 +74,40 @@ enum self_test_result self_test_look(struct self_test *t, struct reaper *reaper)
 
 /* ---- in the child ---- */
 
-struct driver {
-    int (*init)(unsigned int);
-    int (*device)(int *, int);
-    int (*retain)(void **, int);
-    int (*set_current)(void *);
-    int (*allocate)(unsigned long long *, size_t);
-    int (*fill)(unsigned long long, unsigned char, size_t);
-    int (*synchronize)(void);
-    int (*release)(unsigned long long);
-};
-
-static bool load(struct driver *d)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const struct {
-        void *to;
-        const char *name;
-    } calls[] = {
-        {&d->init, "cuInit"},
-        {&d->device, "cuDeviceGet"},
-        {&d->retain, "cuDevicePrimaryCtxRetain"},
-        {&d->set_current, "cuCtxSetCurrent"},
-        {&d->allocate, "cuMemAlloc_v2"},
-        {&d->fill, "cuMemsetD8_v2"},
-        {&d->synchronize, "cuCtxSynchronize"},
-        {&d->release, "cuMemFree_v2"},
-    };
-    for (size_t i = 0; library && i < sizeof calls / sizeof calls[0]; i++)
-        if (!(*(void **)calls[i].to = dlsym(library, calls[i].name)))
-            return false;
-    return library != NULL;
-}
+#define DRIVER_CALLS(CALL)                                                                         \
+    CALL(cuInit)                                                                                   \
+    CALL(cuDeviceGet)                                                                              \
+    CALL(cuDevicePrimaryCtxRetain)                                                                 \
+    CALL(cuCtxSetCurrent)                                                                          \
+    CALL(cuMemAlloc_v2)                                                                            \
+    CALL(cuMemsetD8_v2)                                                                            \
+    CALL(cuCtxSynchronize)                                                                         \
+    CALL(cuMemFree_v2)
 
 int self_test_run(void)
 {
-    struct driver d;
-    int device;
-    void *context;
-    unsigned long long memory = 0;
-    if (!load(&d))
+    struct {
+        DRIVER_CALLS(CALL_MEMBER)
+    } driver;
+    CUdevice device;
+    CUcontext context;
+    CUdeviceptr memory = 0;
+    if (library_load(CUDA_SONAME, CALL_NAMES(DRIVER_CALLS), &driver).missing)
         return CUDA_ERROR_NOT_FOUND;
-    int r = d.init(0);
+    int r = driver.cuInit(0);
     if (r == 0)
-        r = d.device(&device, 0);
+        r = driver.cuDeviceGet(&device, 0);
     if (r == 0)
-        r = d.retain(&context, device);
+        r = driver.cuDevicePrimaryCtxRetain(&context, device);
     if (r == 0)
-        r = d.set_current(context);
+        r = driver.cuCtxSetCurrent(context);
     if (r == 0)
-        r = d.allocate(&memory, SELF_TEST_BYTES);
+        r = driver.cuMemAlloc_v2(&memory, SELF_TEST_BYTES);
     if (r == 0)
-        r = d.fill(memory, 1, SELF_TEST_BYTES);
+        r = driver.cuMemsetD8_v2(memory, 1, SELF_TEST_BYTES);
     if (r == 0)
-        r = d.synchronize();
+        r = driver.cuCtxSynchronize();
     if (r == 0)
-        r = d.release(memory);
+        r = driver.cuMemFree_v2(memory);
     return r;
 }

@@ -10,8 +10,6 @@
 #include "shim/memory/nvml.h"
 #include "shim/sys/text.h"
 
-#define DRIVER_SONAME "libcuda.so.1"
-
 struct call_row {
     const char *symbol;
     const char *name; /* this and later fields: of intercepted calls */
@@ -92,7 +90,7 @@ static void find_driver(void *argument)
 {
     struct driver_search *search = argument;
     void **real = (void **)&search->calls->real;
-    const struct link_map *driver = resolve_library(DRIVER_SONAME);
+    const struct link_map *driver = resolve_library(CUDA_SONAME);
     if (!driver)
         return;
     for (size_t i = 0; i < CALLS_ALL; i++) {
@@ -209,7 +207,7 @@ struct symbol_search {
 static void find_in_driver(void *argument)
 {
     struct symbol_search *search = argument;
-    const struct link_map *driver = resolve_library(DRIVER_SONAME);
+    const struct link_map *driver = resolve_library(CUDA_SONAME);
     if (driver)
         search->address = resolve_symbol(driver, search->name);
 }

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "abi/parameters.h"
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 
 enum call {
 #define INTERCEPTED(how, symbol, ...) CALL_##symbol,

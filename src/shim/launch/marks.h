@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 #include "shim/sys/lock.h"
 
 struct process;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 
 struct process;
 

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 
 struct process;
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 
 struct process;
 

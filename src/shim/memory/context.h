@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "abi/page.h"
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 #include "shim/sys/lock.h"
 
 /* Arrays are indexed as in devices.h. All zero: no contexts. */

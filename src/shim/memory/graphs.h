@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/hook/cuda_types.h"
+#include "abi/cuda.h"
 #include "shim/memory/allocations.h"
 #include "shim/sys/lock.h"
 

@@ -10,9 +10,6 @@
 #include "shim/sys/text.h"
 #include "shim/sys/uuid.h"
 
-#define NVML_SONAME   "libnvidia-ml.so.1"
-#define DRIVER_SONAME "libcuda.so.1"
-
 enum { UUID_TEXT_MAX = 96 };
 
 static const struct nvml_row {
@@ -82,7 +79,7 @@ static struct process *enter(void)
         !(getenv("GPUMUX_REGISTER") || getenv("GPUMUX_QUOTA_BYTES")) || process_is_disabled())
         return p;
     void *(*open)(const char *, int) = (void *(*)(const char *, int))resolve_next("dlopen");
-    return open && open(DRIVER_SONAME, RTLD_LAZY | RTLD_NODELETE) ? process_enter() : p;
+    return open && open(CUDA_SONAME, RTLD_LAZY | RTLD_NODELETE) ? process_enter() : p;
 }
 
 /* Returns the memory to show for the device; a limit of 0: NVML's own numbers. */

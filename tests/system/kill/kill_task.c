@@ -8,11 +8,9 @@
  * its label: a second living copy cannot take the lock, and writes "overlap" instead of "start".
  * With a CUDA driver, the task allocates device memory and leaves the release to the driver.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/cuda.h"
 #include "base/clock.h"
+#include "base/library.h"
+
+#define CALLS(CALL) CALL(cuInit) CALL(cuCtxCreate_v2) CALL(cuMemAlloc_v2)
 
 enum { MEMORY_BYTES = 64 << 20, LINE_BYTES = 512 };
 
@@ -50,20 +52,18 @@ static int lock_label(const char *journal_path, const char *label)
 /* Returns 0 also without a driver, because then there is no memory to allocate. */
 static int take_device_memory(void)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!driver)
+    struct {
+        CALLS(CALL_MEMBER)
+    } driver;
+    CUcontext context;
+    CUdeviceptr memory;
+    struct library found = library_load(CUDA_SONAME, CALL_NAMES(CALLS), &driver);
+    if (!found.handle)
         return 0;
-    int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
-    int (*create)(void **, unsigned, int) =
-        (int (*)(void **, unsigned, int))dlsym(driver, "cuCtxCreate_v2");
-    int (*allocate)(uint64_t *, size_t) =
-        (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
-    void *context = NULL;
-    uint64_t memory = 0;
-    if (!init || !create || !allocate || init(0) != 0 || create(&context, 0, 0) != 0 ||
-        allocate(&memory, MEMORY_BYTES) != 0)
-        return -1;
-    return 0;
+    return !found.missing && driver.cuInit(0) == 0 && driver.cuCtxCreate_v2(&context, 0, 0) == 0 &&
+                   driver.cuMemAlloc_v2(&memory, MEMORY_BYTES) == 0
+               ? 0
+               : -1;
 }
 
 static void sleep_ms(long ms)

@@ -1,14 +1,18 @@
 /*
- * The types of the CUDA driver API that api/cuda_calls.def uses, under CUDA's own names. The list
- * of calls therefore compiles without cuda.h, and tests/shim/types.sh checks the list against
- * cuda.h. A struct contains only the fields that the shim reads; cuda_types.def lists their
- * offsets, and a test checks this header and cuda.h against these offsets.
+ * The types of the CUDA driver API that api/cuda_calls.def uses, under CUDA's own names, and the
+ * types of the calls. The list of calls therefore compiles without cuda.h, and tests/shim/types.sh
+ * checks the list against cuda.h. A struct contains only the fields that gpumux uses;
+ * cuda_types.def lists their offsets, and a test checks this header and cuda.h against these
+ * offsets.
  */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi/parameters.h"
 #include "abi/results.h"
+
+#define CUDA_SONAME "libcuda.so.1"
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -31,35 +35,41 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUuserObject_st *CUuserObject;
 typedef void (*CUhostFn)(void *);
+typedef void (*CUstreamCallback)(CUstream, CUresult, void *);
+typedef size_t (*CUoccupancyB2DSize)(int);
 
 /* CUDA's enumerations; each is an int. */
-typedef int CUdevice_attribute;
-typedef int CUdriverProcAddressQueryResult;
-typedef int CUgraphMem_attribute;
-typedef int CUgraphNodeType;
-typedef int CUjit_option;
-typedef int CUlibraryOption;
-typedef int CUmemAllocationHandleType;
-typedef int CUmemAllocationType;
-typedef int CUmemcpy3DOperandType;
-typedef int CUmemcpySrcAccessOrder;
-typedef int CUmemPool_attribute;
-typedef int CUpointer_attribute;
-typedef int CUstreamCaptureMode;
-typedef int CUstreamCaptureStatus;
+typedef int CUdevice_attribute, CUdriverProcAddressQueryResult, CUfunc_cache, CUfunction_attribute;
+typedef int CUfunctionLoadingState, CUgraphExecUpdateResult, CUgraphMem_attribute, CUgraphNodeType;
+typedef int CUjit_option, CUlibraryOption, CUlimit, CUmem_advise, CUmemAccess_flags;
+typedef int CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationType;
+typedef int CUmemcpy3DOperandType, CUmemcpySrcAccessOrder, CUmemPool_attribute;
+typedef int CUmoduleLoadingMode, CUpointer_attribute, CUprocessState, CUstreamAttrID;
+typedef int CUstreamCaptureMode, CUstreamCaptureStatus;
 
-/* Structs that the shim only passes on. */
+/* Structs that gpumux at most passes on. */
+typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
+typedef struct CUcheckpointRestoreArgs_st CUcheckpointRestoreArgs;
+typedef struct CUcheckpointUnlockArgs_st CUcheckpointUnlockArgs;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
+typedef struct CUmemAccessDesc_st CUmemAccessDesc;
 typedef struct CUmemDecompressParams_st CUmemDecompressParams;
 typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUlaunchAttribute_st CUlaunchAttribute;
+typedef union CUstreamAttrValue_union CUstreamAttrValue;
+typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
+typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_st CUDA_BATCH_MEM_OP_NODE_PARAMS;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
+typedef struct CUDA_HOST_NODE_PARAMS_st CUDA_HOST_NODE_PARAMS;
+typedef struct CUDA_MEMSET_NODE_PARAMS_st CUDA_MEMSET_NODE_PARAMS;
 
 typedef struct {
     char bytes[16];
@@ -67,7 +77,13 @@ typedef struct {
 
 typedef struct {
     char reserved[64];
-} CUipcMemHandle;
+} CUipcMemHandle, CUipcEventHandle;
+
+typedef struct {
+    unsigned timeoutMs;
+    unsigned reserved0;
+    uint64_t reserved1[7];
+} CUcheckpointLockArgs;
 
 typedef struct {
     int type;
@@ -246,6 +262,23 @@ enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEF
 
 enum { CU_MEMCPY_OPERAND_TYPE_POINTER = 1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 2 };
 
+enum {
+    CU_PROCESS_STATE_RUNNING = 0,
+    CU_PROCESS_STATE_LOCKED = 1,
+    CU_PROCESS_STATE_CHECKPOINTED = 2,
+    CU_PROCESS_STATE_FAILED = 3,
+};
+
 /* Handles of default streams; these handles are not pointers. */
 #define STREAM_LEGACY     ((CUstream)1)
 #define STREAM_PER_THREAD ((CUstream)2)
+
+/* call_SYMBOL is the type of the function SYMBOL, and call_SYMBOL_ptsz that of its variant. */
+#define CALL(symbol, name, version, variant, shim, errors, ...)                                    \
+    LACK(symbol, name, version, variant, shim, ##__VA_ARGS__)
+#define LACK(symbol, name, version, variant, shim, ...)                                            \
+    typedef CUresult call_##symbol CALL_PARAMETERS(__VA_ARGS__);                                   \
+    typedef call_##symbol call_##symbol##_##variant;
+#include "../../api/cuda_calls.def"
+#undef CALL
+#undef LACK
