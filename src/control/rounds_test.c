@@ -6,15 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/version.h"
 #include "control/control_fixture.h"
-
-enum { WAIT_MS = 60000, NODE_BYTES_MAX = 64 << 10 };
+#include "control/node_fixture.h"
 
 #define SPEC(name)                                                                                 \
     "{\"name\":\"" name "\",\"directory\":\"/\",\"devices\":0,\"command\":[\"true\"]}"
@@ -63,91 +60,22 @@ static int close_rounds(void **state)
 
 /* ---- a node ---- */
 
-struct test_node {
-    int fd;
-    char bytes[NODE_BYTES_MAX];
-    size_t length;
-    struct arena arena;
-    struct nodemsg msg;
-};
-
-static void node_send(struct test_node *n, const struct nodemsg *msg)
+static void step_control(void *base)
 {
-    struct str line;
-    str_init(&line, NODE_BYTES_MAX);
-    assert_int_equal(nodemsg_write(msg, &line), 0);
-    assert_int_equal(send(n->fd, str_text(&line), line.length, MSG_NOSIGNAL), line.length);
-    str_done(&line);
+    event_base_loop(base, EVLOOP_ONCE);
 }
 
-static void node_close(struct test_node *n)
+static void node_joins(struct fixture *f, struct test_node *n, const char *name)
 {
-    if (n->fd >= 0)
-        close(n->fd);
-    n->fd = -1;
-    arena_done(&n->arena);
+    assert_true(test_node_connect(n, f->node_socket, step_control, f->base));
+    test_node_hello(n, name, GPUMUX_VERSION, NODEMSG_PROTOCOL);
 }
 
-static void node_hello(struct fixture *f, struct test_node *n, const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct node_info info = {.instance = "instance", .version = GPUMUX_VERSION};
-    *n = (struct test_node){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    arena_init(&n->arena, 1 << 20);
-    assert_true(str_copy(address.sun_path, sizeof address.sun_path, f->node_socket));
-    assert_int_equal(connect(n->fd, (struct sockaddr *)&address, sizeof address), 0);
-    str_copy(info.name, sizeof info.name, name);
-    const struct nodemsg hello = {.type = NODEMSG_HELLO,
-                                  .protocol = NODEMSG_PROTOCOL,
-                                  .version = GPUMUX_VERSION,
-                                  .node = &info};
-    node_send(n, &hello);
-}
-
-static bool node_take_line(struct test_node *n)
-{
-    char *end = memchr(n->bytes, '\n', n->length);
-    if (!end)
-        return false;
-    size_t length = (size_t)(end - n->bytes);
-    arena_done(&n->arena);
-    arena_init(&n->arena, 1 << 20);
-    assert_int_equal(nodemsg_parse(NULL, &n->arena, n->bytes, length, &n->msg), 0);
-    n->length -= length + 1;
-    memmove(n->bytes, end + 1, n->length);
-    return true;
-}
-
-/* Receives the next message from control in n->msg. Returns false if control closed the
- * connection. */
-static bool node_hears(struct fixture *f, struct test_node *n)
-{
-    int64_t end_ms = clock_boot_ms() + WAIT_MS;
-    while (!node_take_line(n)) {
-        ssize_t got = recv(n->fd, n->bytes + n->length, sizeof n->bytes - n->length, MSG_DONTWAIT);
-        if (got == 0)
-            return false;
-        if (got > 0) {
-            n->length += (size_t)got;
-            continue;
-        }
-        assert_true(clock_boot_ms() < end_ms);
-        event_base_loop(f->base, EVLOOP_ONCE);
-    }
-    return true;
-}
-
-static void node_expect(struct fixture *f, struct test_node *n, enum nodemsg_type type)
-{
-    assert_true(node_hears(f, n));
-    assert_int_equal(n->msg.type, type);
-}
-
-static void node_beats(struct fixture *f, struct test_node *n, uint64_t session, uint64_t number)
+static void node_beats(struct test_node *n, uint64_t session, uint64_t number)
 {
     const struct nodemsg beat = {.type = NODEMSG_BEAT, .session = session, .beat = number};
-    node_send(n, &beat);
-    node_expect(f, n, NODEMSG_BEAT);
+    test_node_send(n, &beat);
+    test_node_expect(n, NODEMSG_BEAT);
     assert_int_equal(n->msg.session, session);
     assert_int_equal(n->msg.beat, number);
 }
@@ -192,23 +120,23 @@ static void leases_hold_while_commits_fail(void **state)
 {
     struct fixture *f = *state;
     struct test_node node, late;
-    node_hello(f, &node, "n1");
-    node_expect(f, &node, NODEMSG_WELCOME);
+    node_joins(f, &node, "n1");
+    test_node_expect(&node, NODEMSG_WELCOME);
     uint64_t session = node.msg.session, beat = 0;
 
     commits_fail = true;
     post(f->first, "/v1/workloads", SPEC("refused"));
     expect(f, f->first, 503, "the disk is full");
-    node_beats(f, &node, session, ++beat);
+    node_beats(&node, session, ++beat);
     const struct attempt_report ended = {.workload = 7, .attempt = 1, .phase = ATTEMPT_EXITED};
     const struct nodemsg report = {
         .type = NODEMSG_REPORT, .session = session, .attempt_count = 1, .attempts = &ended};
-    node_send(&node, &report); /* ignored: its end cannot be stored */
-    node_beats(f, &node, session, ++beat);
-    node_hello(f, &late, "n2"); /* not welcomed, because its session cannot be stored */
+    test_node_send(&node, &report); /* ignored: its end cannot be stored */
+    node_beats(&node, session, ++beat);
+    node_joins(f, &late, "n2"); /* not welcomed, because its session cannot be stored */
     /* Storing is tried repeatedly, without reading the whole state each time. */
     while (f->control->commits_failed < 4)
-        node_beats(f, &node, session, ++beat);
+        node_beats(&node, session, ++beat);
     assert_int_equal(f->control->rebuilds, 1);
     post(f->first, "/v1/workloads", SPEC("refused"));
     expect(f, f->first, 503, "problem:store");
@@ -216,17 +144,17 @@ static void leases_hold_while_commits_fail(void **state)
     expect(f, f->second, 503, "the disk is full");
 
     commits_fail = false;
-    assert_false(node_hears(f, &node)); /* the node must say hello */
-    assert_false(node_hears(f, &late));
-    node_close(&node);
-    node_close(&late);
+    assert_false(test_node_hears(&node)); /* the node must say hello */
+    assert_false(test_node_hears(&late));
+    test_node_close(&node);
+    test_node_close(&late);
     assert_int_equal(f->control->rebuilds, 2);
     assert_true(log_says(f, "stored_again detail=\"nothing could be stored for "));
-    node_hello(f, &node, "n1");
-    node_expect(f, &node, NODEMSG_WELCOME);
+    node_joins(f, &node, "n1");
+    test_node_expect(&node, NODEMSG_WELCOME);
     assert_int_not_equal(node.msg.session, session);
-    node_beats(f, &node, node.msg.session, 1);
-    node_close(&node);
+    node_beats(&node, node.msg.session, 1);
+    test_node_close(&node);
     post(f->first, "/v1/workloads", SPEC("kept"));
     expect(f, f->first, 201, "\"id\":1,\"name\":\"kept\"");
 }
@@ -237,15 +165,15 @@ static void silent_node_gets_no_lease(void **state)
     struct test_node node;
     f->config.lease_ms = 50; /* the connection may still be silent for a second */
     restart_control(f);
-    node_hello(f, &node, "n1");
-    node_expect(f, &node, NODEMSG_WELCOME);
+    node_joins(f, &node, "n1");
+    test_node_expect(&node, NODEMSG_WELCOME);
     while (cluster_node_connected(f->control->cluster, "n1")) /* silence ends the link */
         event_base_loop(f->base, EVLOOP_ONCE);
     commits_fail = true;
     post(f->first, "/v1/workloads", SPEC("refused"));
     expect(f, f->first, 503, "the disk is full");
     assert_null(links_find(f->control, "n1"));
-    node_close(&node);
+    test_node_close(&node);
 }
 
 int main(void)

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,9 +17,9 @@
 
 #include "base/clock.h"
 #include "base/version.h"
-#include "wire/nodemsg.h"
+#include "control/node_fixture.h"
 
-enum { DEADLINE_MS = 60000, PATH_BYTES = 64, LINE_BYTES = 64 << 10, ARENA_BYTES = 1 << 20 };
+enum { DEADLINE_MS = 60000, PATH_BYTES = 64 };
 
 struct fixture {
     char directory[32], state[PATH_BYTES], socket[PATH_BYTES];
@@ -74,94 +72,37 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Waits until control listens. */
-static int connect_to(const struct fixture *f)
+/* Says hello as soon as control listens. */
+static void join(const struct fixture *f, struct test_node *n, const char *name,
+                 const char *version, int protocol)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    assert_true(str_copy(address.sun_path, sizeof address.sun_path, f->socket));
     int64_t give_up_ms = clock_boot_ms() + DEADLINE_MS;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    while (connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+    while (!test_node_connect(n, f->socket, NULL, NULL)) {
         if (clock_boot_ms() > give_up_ms || waitpid(f->control, NULL, WNOHANG) != 0)
             fail_msg("control does not listen at %s", f->socket);
         poll(NULL, 0, 10);
     }
-    return fd;
-}
-
-static void say_hello(int fd, const char *name, const char *version, int protocol)
-{
-    struct node_info *info = calloc(1, sizeof *info);
-    assert_non_null(info);
-    assert_true(str_copy(info->name, sizeof info->name, name));
-    assert_true(str_copy(info->instance, sizeof info->instance, "0123456789abcdef"));
-    assert_true(str_copy(info->version, sizeof info->version, version));
-    struct nodemsg hello = {
-        .type = NODEMSG_HELLO, .protocol = protocol, .version = info->version, .node = info};
-    struct str line;
-    str_init(&line, LINE_BYTES);
-    assert_int_equal(nodemsg_write(&hello, &line), 0);
-    assert_int_equal(send(fd, str_text(&line), line.length, MSG_NOSIGNAL), line.length);
-    str_done(&line);
-    free(info);
-}
-
-/* Receives the first message; *ret_closes: the connection ends after it. */
-static void receive(int fd, struct arena *arena, struct nodemsg *ret, bool *ret_closes)
-{
-    char line[LINE_BYTES];
-    size_t length = 0;
-    char *end = NULL;
-    while (!end) {
-        struct pollfd at = {.fd = fd, .events = POLLIN};
-        assert_int_equal(poll(&at, 1, DEADLINE_MS), 1);
-        ssize_t n = recv(fd, line + length, sizeof line - length, 0);
-        if (n <= 0)
-            fail_msg("control hung up without a word");
-        length += (size_t)n;
-        end = memchr(line, '\n', length);
-    }
-    struct error e = {0};
-    if (nodemsg_parse(&e, arena, line, (size_t)(end - line), ret) < 0)
-        fail_msg("%s", e.text);
-    *ret_closes = false;
-    if (ret->type == NODEMSG_REFUSE) {
-        struct pollfd at = {.fd = fd, .events = POLLIN};
-        assert_int_equal(poll(&at, 1, DEADLINE_MS), 1);
-        *ret_closes = recv(fd, line, sizeof line, 0) == 0;
-    }
+    test_node_hello(n, name, version, protocol);
 }
 
 static void expect_welcome(const struct fixture *f, const char *name, const char *version)
 {
-    struct arena arena;
-    struct nodemsg answer;
-    bool closes;
-    arena_init(&arena, ARENA_BYTES);
-    int fd = connect_to(f);
-    say_hello(fd, name, version, NODEMSG_PROTOCOL);
-    receive(fd, &arena, &answer, &closes);
-    assert_int_equal(answer.type, NODEMSG_WELCOME);
-    assert_string_equal(answer.version, GPUMUX_VERSION);
-    close(fd);
-    arena_done(&arena);
+    struct test_node node;
+    join(f, &node, name, version, NODEMSG_PROTOCOL);
+    test_node_expect(&node, NODEMSG_WELCOME);
+    assert_string_equal(node.msg.version, GPUMUX_VERSION);
+    test_node_close(&node);
 }
 
 static void expect_refusal(const struct fixture *f, const char *version, int protocol)
 {
-    struct arena arena;
-    struct nodemsg answer;
-    bool closes;
-    arena_init(&arena, ARENA_BYTES);
-    int fd = connect_to(f);
-    say_hello(fd, "stranger", version, protocol);
-    receive(fd, &arena, &answer, &closes);
-    assert_int_equal(answer.type, NODEMSG_REFUSE);
-    assert_non_null(strstr(answer.text, version));
-    assert_non_null(strstr(answer.text, GPUMUX_VERSION));
-    assert_true(closes);
-    close(fd);
-    arena_done(&arena);
+    struct test_node node;
+    join(f, &node, "stranger", version, protocol);
+    test_node_expect(&node, NODEMSG_REFUSE);
+    assert_non_null(strstr(node.msg.text, version));
+    assert_non_null(strstr(node.msg.text, GPUMUX_VERSION));
+    assert_false(test_node_hears(&node)); /* control closes the connection */
+    test_node_close(&node);
 }
 
 static void adjacent_versions_are_welcomed(void **state)
