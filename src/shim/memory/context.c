@@ -119,79 +119,38 @@ static CUresult end_creation(struct process *p, CUresult r, CUcontext *ret_conte
     return r;
 }
 
-CUresult hook_cuCtxCreate(CUcontext *ret_context, unsigned flags, CUdevice device)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuCtxCreate(ret_context, flags, device);
-    if (!begin_making(p, index))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t begun_ns = 0;
-    CUresult r;
-    do
-        r = p->calls.real.cuCtxCreate(ret_context, flags, device);
-    while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, device, index);
-}
+/* The hook of one version of cuCtxCreate. */
+#define DEFINE_CREATE(symbol, parameters, arguments)                                               \
+    CUresult hook_##symbol parameters                                                              \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        if (process_is_refused(p))                                                                 \
+            return CUDA_ERROR_SYSTEM_NOT_READY;                                                    \
+        int index = device_for(p, ret_context, device);                                            \
+        if (index == DEVICES_NO_CONTEXT)                                                           \
+            return p->calls.real.symbol arguments;                                                 \
+        if (!begin_making(p, index))                                                               \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                       \
+        uint64_t begun_ns = 0;                                                                     \
+        CUresult r;                                                                                \
+        do                                                                                         \
+            r = p->calls.real.symbol arguments;                                                    \
+        while (is_to_be_tried_again(r, &begun_ns));                                                \
+        return end_creation(p, r, ret_context, device, index);                                     \
+    }
 
-CUresult hook_cuCtxCreate_v2(CUcontext *ret_context, unsigned flags, CUdevice device)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuCtxCreate_v2(ret_context, flags, device);
-    if (!begin_making(p, index))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t begun_ns = 0;
-    CUresult r;
-    do
-        r = p->calls.real.cuCtxCreate_v2(ret_context, flags, device);
-    while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, device, index);
-}
-
-CUresult hook_cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
-                             unsigned flags, CUdevice device)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device);
-    if (!begin_making(p, index))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t begun_ns = 0;
-    CUresult r;
-    do
-        r = p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device);
-    while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, device, index);
-}
-
-CUresult hook_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *parameters, unsigned flags,
-                             CUdevice device)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device);
-    if (!begin_making(p, index))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t begun_ns = 0;
-    CUresult r;
-    do
-        r = p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device);
-    while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, device, index);
-}
+DEFINE_CREATE(cuCtxCreate, (CUcontext * ret_context, unsigned flags, CUdevice device),
+              (ret_context, flags, device))
+DEFINE_CREATE(cuCtxCreate_v2, (CUcontext * ret_context, unsigned flags, CUdevice device),
+              (ret_context, flags, device))
+DEFINE_CREATE(cuCtxCreate_v3,
+              (CUcontext * ret_context, CUexecAffinityParam *affinities, int count, unsigned flags,
+               CUdevice device),
+              (ret_context, affinities, count, flags, device))
+DEFINE_CREATE(cuCtxCreate_v4,
+              (CUcontext * ret_context, CUctxCreateParams *parameters, unsigned flags,
+               CUdevice device),
+              (ret_context, parameters, flags, device))
 
 static bool is_primary_there(struct process *p, CUdevice device)
 {

@@ -11,52 +11,29 @@ static int device_for(struct process *p, const void *ret_address, uint64_t bytes
     return process_is_ready(p) && ret_address && bytes ? devices_current(p) : DEVICES_NO_CONTEXT;
 }
 
-CUresult hook_cuMemAlloc_v2(CUdeviceptr *ret_address, size_t bytes)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int device = device_for(p, ret_address, bytes);
-    if (device == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuMemAlloc_v2(ret_address, bytes);
-    uint64_t charged = quota_charged(bytes);
-    if (!grants_reserve(p, device, charged))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuMemAlloc_v2(ret_address, bytes);
-    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
-}
+/* The hook of one call that allocates so many bytes. */
+#define DEFINE_ALLOCATE(symbol, parameters, arguments)                                             \
+    CUresult hook_##symbol parameters                                                              \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        if (process_is_refused(p))                                                                 \
+            return CUDA_ERROR_SYSTEM_NOT_READY;                                                    \
+        int device = device_for(p, ret_address, bytes);                                            \
+        if (device == DEVICES_NO_CONTEXT)                                                          \
+            return p->calls.real.symbol arguments;                                                 \
+        uint64_t charged = quota_charged(bytes);                                                   \
+        if (!grants_reserve(p, device, charged))                                                   \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                       \
+        CUresult r = p->calls.real.symbol arguments;                                               \
+        return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);            \
+    }
 
+DEFINE_ALLOCATE(cuMemAlloc_v2, (CUdeviceptr * ret_address, size_t bytes), (ret_address, bytes))
 /* For programs older than CUDA 3.2. */
-CUresult hook_cuMemAlloc(unsigned *ret_address, unsigned bytes)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int device = device_for(p, ret_address, bytes);
-    if (device == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuMemAlloc(ret_address, bytes);
-    uint64_t charged = quota_charged(bytes);
-    if (!grants_reserve(p, device, charged))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuMemAlloc(ret_address, bytes);
-    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
-}
-
+DEFINE_ALLOCATE(cuMemAlloc, (unsigned *ret_address, unsigned bytes), (ret_address, bytes))
 /* All managed memory counts: all of it may be on the device at the same time. */
-CUresult hook_cuMemAllocManaged(CUdeviceptr *ret_address, size_t bytes, unsigned flags)
-{
-    struct process *p = process_enter();
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    int device = device_for(p, ret_address, bytes);
-    if (device == DEVICES_NO_CONTEXT)
-        return p->calls.real.cuMemAllocManaged(ret_address, bytes, flags);
-    uint64_t charged = quota_charged(bytes);
-    if (!grants_reserve(p, device, charged))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuMemAllocManaged(ret_address, bytes, flags);
-    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
-}
+DEFINE_ALLOCATE(cuMemAllocManaged, (CUdeviceptr * ret_address, size_t bytes, unsigned flags),
+                (ret_address, bytes, flags))
 
 static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
 {
@@ -121,46 +98,41 @@ static void note_other_free(struct process *p, uint64_t address, CUresult result
         process_count(p, STATUS_frees_unknown, 1);
 }
 
-CUresult hook_cuMemFree_v2(CUdeviceptr address)
-{
-    struct process *p = process_enter();
-    struct allocation allocation;
-    if (!process_is_ready(p))
-        return p->calls.real.cuMemFree_v2(address);
-    bool is_known = grants_begin_free(p, address, &allocation);
-    CUresult r = p->calls.real.cuMemFree_v2(address);
-    if (is_known)
-        grants_end_free(p, &allocation, r);
-    else
-        note_other_free(p, address, r);
-    return r;
-}
+#define DEFINE_FREE(symbol, type)                                                                  \
+    CUresult hook_##symbol(type address)                                                           \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        struct allocation allocation;                                                              \
+        if (!process_is_ready(p))                                                                  \
+            return p->calls.real.symbol(address);                                                  \
+        bool is_known = grants_begin_free(p, address, &allocation);                                \
+        CUresult r = p->calls.real.symbol(address);                                                \
+        if (is_known)                                                                              \
+            grants_end_free(p, &allocation, r);                                                    \
+        else                                                                                       \
+            note_other_free(p, address, r);                                                        \
+        return r;                                                                                  \
+    }
 
-CUresult hook_cuMemFree(unsigned address)
-{
-    struct process *p = process_enter();
-    struct allocation allocation;
-    if (!process_is_ready(p))
-        return p->calls.real.cuMemFree(address);
-    bool is_known = grants_begin_free(p, address, &allocation);
-    CUresult r = p->calls.real.cuMemFree(address);
-    if (is_known)
-        grants_end_free(p, &allocation, r);
-    else
-        note_other_free(p, address, r);
-    return r;
-}
+DEFINE_FREE(cuMemFree_v2, CUdeviceptr)
+DEFINE_FREE(cuMemFree, unsigned)
 
 /* ---- free and total memory ---- */
+
+/* Returns the quota on the current device after a successful query; no limit after any other. */
+static struct quota_view view_after(struct process *p, CUresult r)
+{
+    if (r != CUDA_SUCCESS || !process_is_ready(p))
+        return (struct quota_view){0};
+    (void)pools_settle(p);
+    return quota_view(&p->client, devices_current(p));
+}
 
 CUresult hook_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
     struct process *p = process_enter();
     CUresult r = p->calls.real.cuMemGetInfo_v2(ret_free, ret_total);
-    if (r != CUDA_SUCCESS || !process_is_ready(p))
-        return r;
-    (void)pools_settle(p);
-    struct quota_view view = quota_view(&p->client, devices_current(p));
+    struct quota_view view = view_after(p, r);
     if (view.limit && ret_total && *ret_total > view.limit)
         *ret_total = view.limit;
     if (view.limit && ret_free && *ret_free > view.left)
@@ -172,10 +144,7 @@ CUresult hook_cuMemGetInfo(unsigned *ret_free, unsigned *ret_total)
 {
     struct process *p = process_enter();
     CUresult r = p->calls.real.cuMemGetInfo(ret_free, ret_total);
-    if (r != CUDA_SUCCESS || !process_is_ready(p))
-        return r;
-    (void)pools_settle(p);
-    struct quota_view view = quota_view(&p->client, devices_current(p));
+    struct quota_view view = view_after(p, r);
     if (view.limit && ret_total && *ret_total > view.limit)
         *ret_total = (unsigned)view.limit;
     if (view.limit && ret_free && *ret_free > view.left)
