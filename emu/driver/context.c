@@ -123,16 +123,6 @@ static void close_context(struct context *context)
     client_release(&context->visible->device);
 }
 
-static int check_ordinal(struct process **ret_process, int ordinal)
-{
-    int r = process_ready(ret_process);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (ordinal < 0 || (unsigned)ordinal >= (*ret_process)->device_count)
-        return CUDA_ERROR_INVALID_DEVICE;
-    return CUDA_SUCCESS;
-}
-
 static int push(struct context *context)
 {
     struct context_stack *stack = process_context_stack();
@@ -145,7 +135,8 @@ static int push(struct context *context)
 CUDA_API int cuCtxCreate_v2(struct context **ret_context, unsigned flags, int ordinal)
 {
     struct process *process;
-    int r = check_ordinal(&process, ordinal);
+    struct visible_device *visible;
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_context || (flags & ~(unsigned)CUDA_CONTEXT_FLAGS_ALL) != 0)
@@ -188,12 +179,12 @@ CUDA_API int cuCtxDestroy_v2(struct context *context)
 CUDA_API int cuDevicePrimaryCtxRetain(struct context **ret_context, int ordinal)
 {
     struct process *process;
-    int r = check_ordinal(&process, ordinal);
+    struct visible_device *visible;
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_context)
         return CUDA_ERROR_INVALID_VALUE;
-    struct visible_device *visible = &process->devices[ordinal];
     pthread_mutex_lock(&process->lock);
     if (!visible->primary) {
         r = make_context(process, (unsigned)ordinal, visible->primary_flags, &visible->primary);
@@ -214,10 +205,10 @@ CUDA_API int cuDevicePrimaryCtxRetain(struct context **ret_context, int ordinal)
 CUDA_API int cuDevicePrimaryCtxRelease_v2(int ordinal)
 {
     struct process *process;
-    int r = check_ordinal(&process, ordinal);
+    struct visible_device *visible;
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
-    struct visible_device *visible = &process->devices[ordinal];
     pthread_mutex_lock(&process->lock);
     if (visible->primary_references == 0)
         r = CUDA_ERROR_INVALID_CONTEXT;
@@ -236,10 +227,10 @@ CUDA_API int cuDevicePrimaryCtxRelease(int ordinal)
 CUDA_API int cuDevicePrimaryCtxReset_v2(int ordinal)
 {
     struct process *process;
-    int r = check_ordinal(&process, ordinal);
+    struct visible_device *visible;
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
-    struct visible_device *visible = &process->devices[ordinal];
     pthread_mutex_lock(&process->lock);
     if (visible->primary && !visible->primary->destroyed)
         close_context(visible->primary);
@@ -255,12 +246,12 @@ CUDA_API int cuDevicePrimaryCtxReset(int ordinal)
 CUDA_API int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *ret_active)
 {
     struct process *process;
-    int r = check_ordinal(&process, ordinal);
+    struct visible_device *visible;
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_flags || !ret_active)
         return CUDA_ERROR_INVALID_VALUE;
-    const struct visible_device *visible = &process->devices[ordinal];
     pthread_mutex_lock(&process->lock);
     *ret_flags = visible->primary_flags;
     *ret_active = visible->primary && !visible->primary->destroyed;
@@ -271,13 +262,14 @@ CUDA_API int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *r
 CUDA_API int cuDevicePrimaryCtxSetFlags_v2(int ordinal, unsigned flags)
 {
     struct process *process;
-    int r = check_ordinal(&process, ordinal);
+    struct visible_device *visible;
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     if ((flags & ~(unsigned)CUDA_CONTEXT_FLAGS_ALL) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&process->lock);
-    process->devices[ordinal].primary_flags = flags;
+    visible->primary_flags = flags;
     pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }

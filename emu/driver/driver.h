@@ -177,6 +177,8 @@ struct function {
 /* process.c: finds the state of this library, ready for use. Returns CUDA_ERROR_NOT_INITIALIZED
  * before cuInit, and in a child that was forked after cuInit. */
 int process_ready(struct process **ret_process);
+/* The same with a device of the process: CUDA_ERROR_INVALID_DEVICE beyond the last. */
+int process_device(int ordinal, struct process **ret_process, struct visible_device **ret_visible);
 
 enum { CONTEXT_STACK_MAX = 32 };
 struct context_stack {

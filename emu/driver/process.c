@@ -71,6 +71,17 @@ int process_ready(struct process **ret_process)
     return CUDA_SUCCESS;
 }
 
+int process_device(int ordinal, struct process **ret_process, struct visible_device **ret_visible)
+{
+    int r = process_ready(ret_process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (ordinal < 0 || (unsigned)ordinal >= (*ret_process)->device_count)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *ret_visible = &(*ret_process)->devices[ordinal];
+    return CUDA_SUCCESS;
+}
+
 struct thread_state *process_thread(void)
 {
     return &thread_state;

@@ -9,13 +9,7 @@
 static int device_by_ordinal(int ordinal, struct visible_device **ret_device)
 {
     struct process *process;
-    int r = process_ready(&process);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (ordinal < 0 || (unsigned)ordinal >= process->device_count)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *ret_device = &process->devices[ordinal];
-    return CUDA_SUCCESS;
+    return process_device(ordinal, &process, ret_device);
 }
 
 CUDA_API int cuDeviceGetCount(int *ret_count)

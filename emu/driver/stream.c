@@ -325,12 +325,17 @@ CUDA_API int cuStreamQuery(struct stream *handle)
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+/* Resolves the stream of a query, which must have a place for its answer. */
+static int resolve_query(struct stream *handle, const void *answer, struct stream **ret_stream)
+{
+    int r = stream_resolve_capturing(handle, ret_stream);
+    return r == CUDA_SUCCESS && !answer ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
 CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && !ret_priority)
-        r = CUDA_ERROR_INVALID_VALUE;
+    int r = resolve_query(handle, ret_priority, &stream);
     if (r == CUDA_SUCCESS)
         *ret_priority = stream->priority;
     return r;
@@ -339,9 +344,7 @@ CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority)
 CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && !ret_flags)
-        r = CUDA_ERROR_INVALID_VALUE;
+    int r = resolve_query(handle, ret_flags, &stream);
     if (r == CUDA_SUCCESS)
         *ret_flags = stream->flags;
     return r;
@@ -350,9 +353,7 @@ CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags)
 CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && !ret_context)
-        r = CUDA_ERROR_INVALID_VALUE;
+    int r = resolve_query(handle, ret_context, &stream);
     if (r == CUDA_SUCCESS)
         *ret_context = stream->context;
     return r;
@@ -362,9 +363,7 @@ CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
 CUDA_API int cuStreamGetId(struct stream *handle, unsigned long long *ret_id)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && !ret_id)
-        r = CUDA_ERROR_INVALID_VALUE;
+    int r = resolve_query(handle, ret_id, &stream);
     if (r == CUDA_SUCCESS)
         *ret_id = stream->id;
     return r;
@@ -373,9 +372,7 @@ CUDA_API int cuStreamGetId(struct stream *handle, unsigned long long *ret_id)
 CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && !ret_ordinal)
-        r = CUDA_ERROR_INVALID_VALUE;
+    int r = resolve_query(handle, ret_ordinal, &stream);
     if (r == CUDA_SUCCESS)
         *ret_ordinal = (int)stream->context->ordinal;
     return r;

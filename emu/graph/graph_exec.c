@@ -230,17 +230,6 @@ static int find_node(struct graph_exec *exec, const struct graph_node *source,
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-static int replace(struct exec_node *node, const struct operation *operation)
-{
-    struct operation copy;
-    int r = operation_copy(operation, &copy);
-    if (r != CUDA_SUCCESS)
-        return r;
-    operation_done(&node->operation);
-    node->operation = copy;
-    return CUDA_SUCCESS;
-}
-
 CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct graph_node *node,
                                                const struct cuda_kernel_node *wanted)
 {
@@ -255,7 +244,7 @@ CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct g
         return r;
     struct operation operation = {.type = CUDA_NODE_KERNEL, .kernel = {.as_given = *wanted}};
     r = launch_prepare(context->visible, &operation.kernel);
-    return r == CUDA_SUCCESS ? replace(found, &operation) : r;
+    return r == CUDA_SUCCESS ? operation_replace(&found->operation, &operation) : r;
 }
 
 /* Until CUDA 12 the structure ended before `kernel`. */

@@ -191,23 +191,11 @@ bool graph_memory_is_allocated(const struct graph_memory *memory)
     return answer;
 }
 
-static int reserve_resolve(int ordinal, struct process **ret_process,
-                           struct visible_device **ret_visible)
-{
-    int r = process_ready(ret_process);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (ordinal < 0 || (unsigned)ordinal >= (*ret_process)->device_count)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *ret_visible = &(*ret_process)->devices[ordinal];
-    return CUDA_SUCCESS;
-}
-
 CUDA_API int cuDeviceGraphMemTrim(int ordinal)
 {
     struct process *process;
     struct visible_device *visible;
-    int r = reserve_resolve(ordinal, &process, &visible);
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     pthread_mutex_lock(&process->lock);
@@ -240,7 +228,7 @@ CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_
 {
     struct process *process;
     struct visible_device *visible;
-    int r = reserve_resolve(ordinal, &process, &visible);
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     pthread_mutex_lock(&process->lock);
@@ -258,7 +246,7 @@ CUDA_API int cuDeviceSetGraphMemAttribute(int ordinal, int attribute, void *valu
 {
     struct process *process;
     struct visible_device *visible;
-    int r = reserve_resolve(ordinal, &process, &visible);
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     if (!value || *(const uint64_t *)value != 0 ||

@@ -249,17 +249,6 @@ CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, struct cuda_ker
     return r;
 }
 
-static int replace(struct graph_node *node, const struct operation *operation)
-{
-    struct operation copy;
-    int r = operation_copy(operation, &copy);
-    if (r != CUDA_SUCCESS)
-        return r;
-    operation_done(&node->operation);
-    node->operation = copy;
-    return CUDA_SUCCESS;
-}
-
 CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
                                            const struct cuda_kernel_node *wanted)
 {
@@ -267,7 +256,7 @@ CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
     int r = resolve_type(node, CUDA_NODE_KERNEL, wanted);
     if (r == CUDA_SUCCESS)
         r = prepare_kernel(wanted, &operation);
-    return r == CUDA_SUCCESS ? replace(node, &operation) : r;
+    return r == CUDA_SUCCESS ? operation_replace(&node->operation, &operation) : r;
 }
 
 CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
@@ -390,7 +379,7 @@ CUDA_API int cuGraphEventRecordNodeSetEvent(struct graph_node *node, struct even
     int r = resolve_type(node, CUDA_NODE_RECORD_EVENT, event);
     if (r == CUDA_SUCCESS && event->magic != EVENT_MAGIC)
         r = CUDA_ERROR_INVALID_VALUE;
-    return r == CUDA_SUCCESS ? replace(node, &operation) : r;
+    return r == CUDA_SUCCESS ? operation_replace(&node->operation, &operation) : r;
 }
 
 CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event *event)
@@ -399,7 +388,7 @@ CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event 
     int r = resolve_type(node, CUDA_NODE_WAIT_EVENT, event);
     if (r == CUDA_SUCCESS && event->magic != EVENT_MAGIC)
         r = CUDA_ERROR_INVALID_VALUE;
-    return r == CUDA_SUCCESS ? replace(node, &operation) : r;
+    return r == CUDA_SUCCESS ? operation_replace(&node->operation, &operation) : r;
 }
 
 /* Adds any kind of node: `wanted` has the type, and the parameters that the other calls take. */

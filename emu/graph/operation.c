@@ -127,3 +127,14 @@ void operation_done(struct operation *operation)
     }
     operation->type = CUDA_NODE_EMPTY;
 }
+
+int operation_replace(struct operation *copy, const struct operation *by)
+{
+    struct operation made;
+    int r = operation_copy(by, &made);
+    if (r != CUDA_SUCCESS)
+        return r;
+    operation_done(copy);
+    *copy = made;
+    return CUDA_SUCCESS;
+}

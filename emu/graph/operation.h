@@ -39,6 +39,8 @@ int operation_run(struct stream *stream, const struct operation *operation);
 /* Makes a copy with its own memory and references. Returns CUDA_SUCCESS or
  * CUDA_ERROR_OUT_OF_MEMORY. */
 int operation_copy(const struct operation *from, struct operation *ret_operation);
+/* Replaces one copy by a copy of another operation, with the same results. */
+int operation_replace(struct operation *copy, const struct operation *by);
 /* Releases the memory and references of a copy. Call without a lock. */
 void operation_done(struct operation *operation);
 

@@ -265,7 +265,7 @@ int copy_later(const struct cuda_copy_3d *copy, struct stream *handle)
     return operation_submit_to(stream, &operation);
 }
 
-static struct cuda_copy_3d row(int to_type, int from_type, size_t bytes)
+struct cuda_copy_3d copy_row(int to_type, int from_type, size_t bytes)
 {
     return (struct cuda_copy_3d){
         .to_type = to_type,
@@ -278,7 +278,7 @@ static struct cuda_copy_3d row(int to_type, int from_type, size_t bytes)
 
 static struct cuda_copy_3d host_to_device(uint64_t to, const void *from, size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_HOST, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_HOST, bytes);
     copy.to_device = to;
     copy.from_host = from;
     return copy;
@@ -286,7 +286,7 @@ static struct cuda_copy_3d host_to_device(uint64_t to, const void *from, size_t 
 
 static struct cuda_copy_3d device_to_host(void *to, uint64_t from, size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE, bytes);
     copy.to_host = to;
     copy.from_device = from;
     return copy;
@@ -294,7 +294,7 @@ static struct cuda_copy_3d device_to_host(void *to, uint64_t from, size_t bytes)
 
 static struct cuda_copy_3d between(uint64_t to, uint64_t from, size_t bytes, int type)
 {
-    struct cuda_copy_3d copy = row(type, type, bytes);
+    struct cuda_copy_3d copy = copy_row(type, type, bytes);
     copy.to_device = to;
     copy.from_device = from;
     return copy;

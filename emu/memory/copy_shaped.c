@@ -66,21 +66,10 @@ CUDA_API int cuMemcpy3DPeerAsync(const struct cuda_copy_3d *copy, struct stream 
     return cuMemcpy3DAsync_v2(copy, stream);
 }
 
-static struct cuda_copy_3d row(int to_type, int from_type, size_t bytes)
-{
-    return (struct cuda_copy_3d){
-        .to_type = to_type,
-        .from_type = from_type,
-        .width_bytes = bytes,
-        .height = 1,
-        .depth = 1,
-    };
-}
-
 static struct cuda_copy_3d host_to_array(struct array *to, size_t offset, const void *from,
                                          size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_HOST, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_HOST, bytes);
     copy.to_array = to;
     copy.to_x_bytes = offset;
     copy.from_host = from;
@@ -89,7 +78,7 @@ static struct cuda_copy_3d host_to_array(struct array *to, size_t offset, const 
 
 static struct cuda_copy_3d array_to_host(void *to, struct array *from, size_t offset, size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_HOST, CUDA_MEMORY_ARRAY, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_HOST, CUDA_MEMORY_ARRAY, bytes);
     copy.to_host = to;
     copy.from_array = from;
     copy.from_x_bytes = offset;
@@ -124,7 +113,7 @@ CUDA_API int cuMemcpyAtoHAsync_v2(void *to, struct array *from, size_t offset, s
 
 CUDA_API int cuMemcpyDtoA_v2(struct array *to, size_t offset, uint64_t from, size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_DEVICE, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_DEVICE, bytes);
     copy.to_array = to;
     copy.to_x_bytes = offset;
     copy.from_device = from;
@@ -133,7 +122,7 @@ CUDA_API int cuMemcpyDtoA_v2(struct array *to, size_t offset, uint64_t from, siz
 
 CUDA_API int cuMemcpyAtoD_v2(uint64_t to, struct array *from, size_t offset, size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_ARRAY, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_ARRAY, bytes);
     copy.to_device = to;
     copy.from_array = from;
     copy.from_x_bytes = offset;
@@ -143,7 +132,7 @@ CUDA_API int cuMemcpyAtoD_v2(uint64_t to, struct array *from, size_t offset, siz
 CUDA_API int cuMemcpyAtoA_v2(struct array *to, size_t to_offset, struct array *from,
                              size_t from_offset, size_t bytes)
 {
-    struct cuda_copy_3d copy = row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_ARRAY, bytes);
+    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_ARRAY, bytes);
     copy.to_array = to;
     copy.to_x_bytes = to_offset;
     copy.from_array = from;

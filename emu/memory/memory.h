@@ -40,6 +40,8 @@ int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint
 int copy_spend_host(struct stream *stream, uint64_t bytes, enum emu_direction direction);
 /* Enqueues an operation that lasts as long as a copy of `bytes` within device memory. */
 int copy_spend_device(struct stream *stream, uint64_t bytes);
+/* A copy of one row, without its addresses. */
+struct cuda_copy_3d copy_row(int to_type, int from_type, size_t bytes);
 /* Copies in the default stream; a copy to or from the host is complete on return. */
 int copy_now(const struct cuda_copy_3d *copy);
 /* Copies in the given stream. */

@@ -226,18 +226,6 @@ static int pool_resolve(const struct pool *pool, struct process **ret_process)
                : CUDA_ERROR_INVALID_VALUE;
 }
 
-static int visible_resolve(int ordinal, struct process **ret_process,
-                           struct visible_device **ret_visible)
-{
-    int r = process_ready(ret_process);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (ordinal < 0 || (unsigned)ordinal >= (*ret_process)->device_count)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *ret_visible = &(*ret_process)->devices[ordinal];
-    return CUDA_SUCCESS;
-}
-
 /* The calls about pools return the same error for a wrong device as for any other wrong value,
  * except cuDeviceGetDefaultMemPool. */
 static int without_device(int r)
@@ -268,7 +256,7 @@ CUDA_API int cuDeviceGetDefaultMemPool(struct pool **ret_pool, int ordinal)
 {
     struct process *process;
     struct visible_device *visible;
-    int r = visible_resolve(ordinal, &process, &visible);
+    int r = process_device(ordinal, &process, &visible);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_pool)
@@ -297,7 +285,7 @@ CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool)
 {
     struct process *process;
     struct visible_device *visible;
-    int r = visible_resolve(ordinal, &process, &visible);
+    int r = process_device(ordinal, &process, &visible);
     if (r == CUDA_SUCCESS)
         r = pool_resolve(pool, &process);
     if (r != CUDA_SUCCESS)
@@ -322,7 +310,7 @@ CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_prop
     if (wanted->location.type != CUDA_LOCATION_DEVICE || wanted->handle_types != 0 ||
         wanted->max_bytes != 0)
         return CUDA_ERROR_NOT_SUPPORTED;
-    r = visible_resolve(wanted->location.id, &process, &visible);
+    r = process_device(wanted->location.id, &process, &visible);
     if (r != CUDA_SUCCESS)
         return without_device(r);
     pthread_mutex_lock(&process->lock);
@@ -456,7 +444,7 @@ CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_l
         return r;
     if (!ret_flags || !location || location->type != CUDA_LOCATION_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    r = visible_resolve(location->id, &process, &visible);
+    r = process_device(location->id, &process, &visible);
     if (r == CUDA_SUCCESS)
         *ret_flags = visible == pool->visible ? ACCESS_READ_WRITE : ACCESS_NONE;
     return without_device(r);

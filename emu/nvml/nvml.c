@@ -53,6 +53,12 @@ static bool is_lost(const struct device *device)
     return __atomic_load_n(&device->state->health.is_lost, __ATOMIC_ACQUIRE) != 0;
 }
 
+int nvml_check_answer(const struct device *device, const void *answer)
+{
+    int r = nvml_check(device);
+    return r == NVML_SUCCESS && !answer ? NVML_ERROR_INVALID_ARGUMENT : r;
+}
+
 int nvml_check(const struct device *device)
 {
     if (observer.references == 0)
@@ -235,9 +241,7 @@ NVML_API int nvmlDeviceGetHandleByPciBusId_v2(const char *text, struct device **
 
 NVML_API int nvmlDeviceGetIndex(struct device *device, unsigned *ret_index)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_index)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_index);
     if (r == NVML_SUCCESS)
         *ret_index = device->index;
     return r;
@@ -263,9 +267,7 @@ NVML_API int nvmlDeviceGetUUID(struct device *device, char *text, unsigned size)
 
 NVML_API int nvmlDeviceGetPciInfo_v3(struct device *device, nvmlPciInfo_t *ret_pci)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_pci)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_pci);
     if (r != NVML_SUCCESS)
         return r;
     *ret_pci = (nvmlPciInfo_t){.bus = device->index + 1};
@@ -287,9 +289,7 @@ static void read_memory(struct device *device, nvmlMemory_t *ret_memory)
 
 NVML_API int nvmlDeviceGetMemoryInfo(struct device *device, nvmlMemory_t *ret_memory)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_memory)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_memory);
     if (r == NVML_SUCCESS)
         read_memory(device, ret_memory);
     return r;
@@ -297,9 +297,7 @@ NVML_API int nvmlDeviceGetMemoryInfo(struct device *device, nvmlMemory_t *ret_me
 
 NVML_API int nvmlDeviceGetMemoryInfo_v2(struct device *device, nvmlMemory_v2_t *memory)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !memory)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, memory);
     if (r == NVML_SUCCESS && memory->version != NVML_VERSION_OF(nvmlMemory_v2_t, 2))
         r = NVML_ERROR_FUNCTION_NOT_FOUND;
     if (r != NVML_SUCCESS)
@@ -331,9 +329,7 @@ struct nvml_recent nvml_recent(struct device *device)
 
 NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, nvmlUtilization_t *ret)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret);
     if (r != NVML_SUCCESS)
         return r;
     struct nvml_recent recent = nvml_recent(device);
@@ -343,9 +339,7 @@ NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, nvmlUtilizatio
 
 NVML_API int nvmlDeviceGetPowerUsage(struct device *device, unsigned *ret_mw)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_mw)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_mw);
     if (r != NVML_SUCCESS)
         return r;
     const struct emu_model *model = &device->state->model;
@@ -356,9 +350,7 @@ NVML_API int nvmlDeviceGetPowerUsage(struct device *device, unsigned *ret_mw)
 
 NVML_API int nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *ret_mw)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_mw)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_mw);
     if (r == NVML_SUCCESS)
         *ret_mw = device->state->model.power_limit_w * 1000;
     return r;
@@ -414,9 +406,7 @@ NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *
 
 NVML_API int nvmlDeviceGetComputeMode(struct device *device, int *ret_mode)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_mode)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_mode);
     if (r == NVML_SUCCESS)
         *ret_mode = 0; /* default: any number of processes */
     return r;
@@ -424,9 +414,7 @@ NVML_API int nvmlDeviceGetComputeMode(struct device *device, int *ret_mode)
 
 NVML_API int nvmlDeviceGetNumGpuCores(struct device *device, unsigned *ret_cores)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_cores)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_cores);
     if (r != NVML_SUCCESS)
         return r;
     uint32_t major = device->state->model.cc_major, minor = device->state->model.cc_minor;

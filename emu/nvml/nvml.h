@@ -31,6 +31,8 @@ int nvml_ready(void);
 /* Checks a handle. Returns NVML_SUCCESS, NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT (no
  * handle of this library) or NVML_ERROR_GPU_IS_LOST. */
 int nvml_check(const struct device *device);
+/* The same for a query, which must have a place for its answer. */
+int nvml_check_answer(const struct device *device, const void *answer);
 /* Returns the library's device file. nvml_ready() must have succeeded. */
 const struct mapping *nvml_mapping(void);
 

@@ -109,9 +109,7 @@ static int is_gpm_device(const struct device *device)
 
 NVML_API int nvmlGpmQueryDeviceSupport(struct device *device, nvmlGpmSupport_t *support)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !support)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, support);
     if (r == NVML_SUCCESS && support->version != NVML_GPM_VERSION)
         r = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (r == NVML_SUCCESS)
@@ -140,9 +138,7 @@ NVML_API int nvmlGpmSampleFree(struct nvml_gpm_sample *sample)
 
 NVML_API int nvmlGpmSampleGet(struct device *device, struct nvml_gpm_sample *sample)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !sample)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, sample);
     if (r == NVML_SUCCESS && !is_gpm_device(device))
         r = NVML_ERROR_NOT_SUPPORTED;
     if (r != NVML_SUCCESS)

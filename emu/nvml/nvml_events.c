@@ -55,9 +55,7 @@ NVML_API int nvmlEventSetFree(struct nvml_event_set *set)
 
 NVML_API int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *ret_types)
 {
-    int r = nvml_check(device);
-    if (r == NVML_SUCCESS && !ret_types)
-        r = NVML_ERROR_INVALID_ARGUMENT;
+    int r = nvml_check_answer(device, ret_types);
     if (r == NVML_SUCCESS)
         *ret_types = NVML_EVENTS_ALL;
     return r;
