@@ -86,9 +86,7 @@ static int show_list(const struct invocation *in, const json_t *answer)
         output_cell(&t, OUTPUT_PLAIN, "%s", json_text(token, "expires", "never"));
         output_cell(&t, OUTPUT_PLAIN, "%s", json_text(token, "creator", "?"));
     }
-    int status = output_table_print(&t);
-    output_table_done(&t);
-    return status;
+    return output_table_print(&t);
 }
 
 static int list(struct client *c)

@@ -88,7 +88,6 @@ static int print_candidates(const json_t *candidates)
                     json_text(c, "reason", ""));
     }
     int status = output_table_print(&t);
-    output_table_done(&t);
     if (status == COMMAND_OK)
         print_legend(shown, count);
     return status;

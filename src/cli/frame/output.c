@@ -160,7 +160,7 @@ void output_table_write(const struct output_table *t, bool colour, struct str *o
     }
 }
 
-int output_table_print(const struct output_table *t)
+int output_table_print(struct output_table *t)
 {
     struct str out;
     str_init(&out, TABLE_TEXT_MAX);
@@ -169,6 +169,7 @@ int output_table_print(const struct output_table *t)
     str_done(&out);
     if (!ok)
         perror("gpumux: cannot print");
+    output_table_done(t);
     return ok ? COMMAND_OK : COMMAND_FAILED;
 }
 

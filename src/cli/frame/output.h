@@ -55,8 +55,8 @@ void output_cell(struct output_table *t, enum output_colour colour, const char *
     __attribute__((format(printf, 3, 4)));
 /* Appends the table's text; the last column is not padded. */
 void output_table_write(const struct output_table *t, bool colour, struct str *out);
-/* Prints the table on standard output. Returns an exit code. */
-int output_table_print(const struct output_table *t);
+/* Prints the table on standard output, and frees its cells. Returns an exit code. */
+int output_table_print(struct output_table *t);
 
 /* Returns the columns of the terminal on standard output; 0: not a terminal, and no limit. */
 size_t output_terminal_width(void);

@@ -448,7 +448,6 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
             output_cell(&t, OUTPUT_PLAIN, "%.0f", l.unfinished);
         }
     int status = output_table_print(&t);
-    output_table_done(&t);
     if (runs[0].result.is_extrapolated)
         printf("extrapolated: speeds of GPUs that were not measured are scaled by SMs and "
                "bandwidth\n");

@@ -156,9 +156,7 @@ static int show_table(const json_t *workloads)
         output_cell(&t, OUTPUT_PLAIN, "%s", json_text(w, "name", ""));
         output_cell(&t, OUTPUT_PLAIN, "%s", json_text(w, "state", ""));
     }
-    int status = output_table_print(&t);
-    output_table_done(&t);
-    return status;
+    return output_table_print(&t);
 }
 
 /* Prints workloads that no present node can hold; only once for an array. This is no error, because

@@ -145,7 +145,6 @@ static void show_attempts(const json_t *w)
     }
     printf("\n");
     (void)output_table_print(&t);
-    output_table_done(&t);
 }
 
 static int show(const json_t *w)

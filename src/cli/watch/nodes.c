@@ -102,9 +102,7 @@ static int show(const json_t *nodes, bool wide)
         for (size_t d = 0; d < json_array_size(devices); d++)
             add_device(&t, node, json_array_get(devices, d), wide);
     }
-    int status = output_table_print(&t);
-    output_table_done(&t);
-    return status;
+    return output_table_print(&t);
 }
 
 int nodes_command(const struct invocation *in)

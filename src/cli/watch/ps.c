@@ -119,9 +119,7 @@ static int show(const struct invocation *in, const json_t *all)
     int64_t now = clock_wall_ms();
     for (size_t i = 0; i < json_array_size(all); i++)
         add_row(&t, json_array_get(all, i), wide, now);
-    int status = output_table_print(&t);
-    output_table_done(&t);
-    return status;
+    return output_table_print(&t);
 }
 
 /* Checks the states here, because a filter that can never match is a typo. */
