@@ -94,6 +94,54 @@ void waiter_free(struct waiter *w)
     free(w);
 }
 
+void answer_json(struct http_request *r, int result, const struct error *e, int status,
+                 struct str *json)
+{
+    if (result < 0)
+        http_answer_error(r, e);
+    else
+        http_answer_json(r, status, str_text(json), json->length);
+    str_done(json);
+}
+
+void answer_refused(struct http_request *r, const struct cluster_action *a)
+{
+    struct error e;
+    error_set_field(&e, (enum error_code) - a->result, a->field, "%s", a->text);
+    http_answer_error(r, &e);
+}
+
+static void on_node_answer(struct waiter *w, const struct nodemsg *msg)
+{
+    struct http_request *r = w->http;
+    waiter_free(w);
+    struct error e;
+    if (msg && msg->result == 0) {
+        http_answer_text(r, 204, NULL, "", 0);
+        return;
+    }
+    if (msg)
+        error_set(&e, (enum error_code) - msg->result, "%s", msg->text ? msg->text : "refused");
+    else
+        error_set(&e, ERR_UNAVAILABLE, "its node did not answer; try again");
+    http_answer_error(r, &e);
+}
+
+int waiter_pass_on(struct error *e, struct control *c, struct http_request *http, const char *node,
+                   struct nodemsg *msg)
+{
+    struct node_link *link = links_find(c, node);
+    if (!link)
+        return error_set(e, ERR_UNAVAILABLE, "node '%s' is not connected; try again", node);
+    struct waiter *w = waiter_new(c, http);
+    if (!w)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    w->on_answer = on_node_answer;
+    if (link_ask(link, w, msg) < 0)
+        on_node_answer(w, NULL);
+    return 0;
+}
+
 /* Ends waiters for nodes that do not answer. Waiters for the cluster need no timeout, because every
  * commit ends. */
 static void waiters_expire(struct control *c, int64_t now_boot_ms)

@@ -199,6 +199,15 @@ int control_log_later(struct control *c, const char *message, const char *fields
  * memory. */
 struct waiter *waiter_new(struct control *c, struct http_request *http);
 void waiter_free(struct waiter *w);
+/* Answers with the error if result is negative, else with the JSON; frees the JSON. */
+void answer_json(struct http_request *r, int result, const struct error *e, int status,
+                 struct str *json);
+/* Answers with the error of the cluster's reply. */
+void answer_refused(struct http_request *r, const struct cluster_action *a);
+/* Passes an order on to a node, whose result answers the request. On an error nothing was sent, and
+ * the caller answers. */
+int waiter_pass_on(struct error *e, struct control *c, struct http_request *http, const char *node,
+                   struct nodemsg *msg);
 
 /* load.c */
 int control_load_cluster(struct error *e, struct control *c, struct cluster **ret);

@@ -107,9 +107,5 @@ void handle_explain(void *context, struct http_request *r)
         result = control_resolve(&e, c, r, &id);
     if (result == 0)
         result = explain(&e, c, id, &json);
-    if (result < 0)
-        http_answer_error(r, &e);
-    else
-        http_answer_json(r, 200, str_text(&json), json.length);
-    str_done(&json);
+    answer_json(r, result, &e, 200, &json);
 }

@@ -94,9 +94,7 @@ static void on_joined(struct waiter *w, const struct cluster_action *a)
     struct joining *j = w->arg;
     waiter_free(w);
     if (a->result < 0) {
-        struct error e;
-        error_set(&e, (enum error_code) - a->result, "%s", a->text);
-        http_answer_error(r, &e);
+        answer_refused(r, a);
     } else {
         struct str json;
         struct json_writer out;

@@ -59,11 +59,7 @@ static void answer_node(struct control *c, struct http_request *r, const char *n
     int result = store_nodes(&e, c->store, list_node, &l);
     if (result == 0 && l.count == 0)
         result = error_set(&e, ERR_NOT_FOUND, "there is no node '%s'", name);
-    if (result < 0)
-        http_answer_error(r, &e);
-    else
-        http_answer_json(r, 200, str_text(&l.json), l.json.length);
-    str_done(&l.json);
+    answer_json(r, result, &e, 200, &l.json);
 }
 
 /* Returns false after answering with an error. */
@@ -99,11 +95,7 @@ void handle_nodes(void *context, struct http_request *r)
     str_append_char(&l.json, '}');
     if (result >= 0 && str_failed(&l.json))
         result = error_set(&e, ERR_TOO_LARGE, "the page is too large: ask with a smaller limit");
-    if (result < 0)
-        http_answer_error(r, &e);
-    else
-        http_answer_json(r, 200, str_text(&l.json), l.json.length);
-    str_done(&l.json);
+    answer_json(r, result, &e, 200, &l.json);
 }
 
 void handle_node(void *context, struct http_request *r)
@@ -121,9 +113,7 @@ static void on_drained(struct waiter *w, const struct cluster_action *a)
         answer_node(c, r, http_request_part(r, "name"));
         return;
     }
-    struct error e;
-    error_set(&e, (enum error_code) - a->result, "%s", a->text);
-    http_answer_error(r, &e);
+    answer_refused(r, a);
 }
 
 static void drain(struct control *c, struct http_request *r, bool on)
@@ -159,22 +149,6 @@ void handle_undrain(void *context, struct http_request *r)
 }
 
 /* ---- devices ---- */
-
-static void on_device_answer(struct waiter *w, const struct nodemsg *msg)
-{
-    struct http_request *r = w->http;
-    waiter_free(w);
-    struct error e;
-    if (msg && msg->result == 0) {
-        http_answer_text(r, 204, NULL, "", 0);
-        return;
-    }
-    if (msg)
-        error_set(&e, (enum error_code) - msg->result, "%s", msg->text ? msg->text : "refused");
-    else
-        error_set(&e, ERR_UNAVAILABLE, "its node did not answer; try again");
-    http_answer_error(r, &e);
-}
 
 /* A search for a device by a name that a user gave: its UUID, the beginning of the UUID with or
  * without "GPU-", or NODE:INDEX. */
@@ -258,20 +232,11 @@ static void set_enabled(struct control *c, struct http_request *r, bool enable)
     if (!no_query(r))
         return;
     int result = find_device(&e, &s);
-    struct node_link *link = result == 0 ? links_find(c, s.node) : NULL;
-    struct waiter *w = link ? waiter_new(c, r) : NULL;
-    if (!w) {
-        if (result == 0 && !link)
-            error_set(&e, ERR_UNAVAILABLE, "node '%s' is not connected; try again", s.node);
-        else if (result == 0)
-            error_set(&e, ERR_NO_MEMORY, "out of memory");
-        http_answer_error(r, &e);
-        return;
-    }
     struct nodemsg msg = {.type = NODEMSG_DEVICE, .uuid = s.uuid, .enable = enable};
-    w->on_answer = on_device_answer;
-    if (link_ask(link, w, &msg) < 0)
-        on_device_answer(w, NULL);
+    if (result == 0)
+        result = waiter_pass_on(&e, c, r, s.node, &msg);
+    if (result < 0)
+        http_answer_error(r, &e);
 }
 
 void handle_enable(void *context, struct http_request *r)

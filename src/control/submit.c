@@ -364,8 +364,7 @@ static void on_submitted(struct waiter *w, const struct cluster_action *a)
     waiter_free(w);
     struct error e = {0};
     if (a->result < 0) {
-        error_set_field(&e, (enum error_code) - a->result, a->field, "%s", a->text);
-        http_answer_error(r, &e);
+        answer_refused(r, a);
         return;
     }
     struct str json;
@@ -378,11 +377,7 @@ static void on_submitted(struct waiter *w, const struct cluster_action *a)
     json_end_array(&out);
     json_put_bool(json_key(&out, "repeated"), a->repeated);
     json_end_object(&out);
-    if (result < 0)
-        http_answer_error(r, &e);
-    else
-        http_answer_json(r, a->repeated ? 200 : 201, str_text(&json), json.length);
-    str_done(&json);
+    answer_json(r, result, &e, a->repeated ? 200 : 201, &json);
 }
 
 static void put_placement(struct json_writer *out, const struct control *c,

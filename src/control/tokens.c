@@ -339,9 +339,7 @@ static void on_created(struct waiter *w, const struct cluster_action *a)
     struct creation *made = w->arg;
     waiter_free(w);
     if (a->result < 0) {
-        struct error e;
-        error_set(&e, (enum error_code) - a->result, "%s", a->text);
-        http_answer_error(r, &e);
+        answer_refused(r, a);
         creation_free(made);
         return;
     }
@@ -496,9 +494,7 @@ static void on_revoked(struct waiter *w, const struct cluster_action *a)
     uint64_t id = *(uint64_t *)w->arg;
     waiter_free(w);
     if (a->result < 0) {
-        struct error e;
-        error_set(&e, (enum error_code) - a->result, "%s", a->text);
-        http_answer_error(r, &e);
+        answer_refused(r, a);
         return;
     }
     list_for_each_safe (it, &c->tokens) {

@@ -212,11 +212,7 @@ void handle_list(void *context, struct http_request *r)
     str_printf(&l.json, ", \"revision\": %llu}", (unsigned long long)store_revision(c->store));
     if (result >= 0 && str_failed(&l.json))
         result = error_set(&e, ERR_TOO_LARGE, "the page is too large: ask with a smaller limit");
-    if (result < 0)
-        http_answer_error(r, &e);
-    else
-        http_answer_json(r, 200, str_text(&l.json), l.json.length);
-    str_done(&l.json);
+    answer_json(r, result, &e, 200, &l.json);
 }
 
 static int get_row(void *arg, const struct store_workload *row)
@@ -236,11 +232,7 @@ static void answer_workload(struct control *c, struct http_request *r, uint64_t 
     str_init(&l.json, HTTP_BODY_MAX);
     int result = store_get(&e, c->store, id, get_row, &l);
     shown_spec_done(&l.shown);
-    if (result < 0)
-        http_answer_error(r, &e);
-    else
-        http_answer_json(r, status, str_text(&l.json), l.json.length);
-    str_done(&l.json);
+    answer_json(r, result, &e, status, &l.json);
 }
 
 void handle_get(void *context, struct http_request *r)
@@ -270,9 +262,7 @@ static void on_stopped(struct waiter *w, const struct cluster_action *a)
         answer_workload(c, r, id, 202, false);
         return;
     }
-    struct error e;
-    error_set_field(&e, (enum error_code) - a->result, a->field, "%s", a->text);
-    http_answer_error(r, &e);
+    answer_refused(r, a);
 }
 
 /* Finds the workload of the route, and checks that it exists and that the caller may change it. */
@@ -383,39 +373,14 @@ void handle_resume(void *context, struct http_request *r)
 
 /* ---- signal and input: passed to the node ---- */
 
-static void on_passed(struct waiter *w, const struct nodemsg *msg)
-{
-    struct http_request *r = w->http;
-    waiter_free(w);
-    struct error e;
-    if (msg && msg->result == 0) {
-        http_answer_text(r, 204, NULL, "", 0);
-        return;
-    }
-    if (msg)
-        error_set(&e, (enum error_code) - msg->result, "%s", msg->text ? msg->text : "refused");
-    else
-        error_set(&e, ERR_UNAVAILABLE, "its node did not answer; try again");
-    http_answer_error(r, &e);
-}
-
 static int pass_on(struct error *e, struct control *c, struct http_request *r, uint64_t id,
                    const struct located *at, struct nodemsg *msg)
 {
     if (!at->attempt || !at->open)
         return error_set(e, ERR_CONFLICT, "it is not running");
-    struct node_link *link = links_find(c, at->node);
-    if (!link)
-        return error_set(e, ERR_UNAVAILABLE, "node '%s' is not connected; try again", at->node);
-    struct waiter *w = waiter_new(c, r);
-    if (!w)
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
-    w->on_answer = on_passed;
     msg->workload = id;
     msg->attempt = at->attempt;
-    if (link_ask(link, w, msg) < 0)
-        on_passed(w, NULL);
-    return 0;
+    return waiter_pass_on(e, c, r, at->node, msg);
 }
 
 static int parse_signal(struct error *e, json_t *value, int *ret)
