@@ -11,7 +11,6 @@
  * emu/abi.
  */
 #pragma once
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "emu/device/mapping.h"

@@ -3,7 +3,6 @@
  * otherwise it passes the command in its arguments, or the commands on its standard input, to that
  * daemon.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

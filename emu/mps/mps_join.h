@@ -1,6 +1,5 @@
 /* Joins MPS: a process that starts to use CUDA asks the daemon for the terms of an MPS client. */
 #pragma once
-#include <stdbool.h>
 
 #include "emu/device/client.h"
 #include "emu/mps/mps_protocol.h"

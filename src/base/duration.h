@@ -1,6 +1,5 @@
 /* Durations in the unit that a person would choose. */
 #pragma once
-#include <stddef.h>
 
 enum { DURATION_TEXT_MAX = 32 };
 

@@ -9,7 +9,6 @@
  * replaces the other files.
  */
 #pragma once
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"

@@ -24,7 +24,6 @@
  * may include base, model.
  */
 #pragma once
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 /* Candidate points of the tuner. */
 #include "learn/tuner_internal.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

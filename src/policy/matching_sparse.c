@@ -9,7 +9,6 @@
  * shrinks while the gap is missed.
  */
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -63,8 +63,8 @@ struct task {
     int attempt;       /* the cluster's number of the attempt */
     uint32_t kind;     /* kind in the belief */
     uint32_t first_id; /* cluster id of the first part; 0: not submitted */
-    uint32_t part_count, parts_granted, parts_over;
-    uint32_t slot_count, slots_placed;
+    uint32_t part_count, parts_granted;
+    uint32_t slot_count;
     struct task_slot *slots; /* owned while submitted */
     double remaining_s;      /* alone, at the user's batch size */
     double speed, batch;

@@ -15,7 +15,6 @@
  * wait.
  */
 #pragma once
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

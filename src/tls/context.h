@@ -10,7 +10,6 @@
  * folder tls may include base.
  */
 #pragma once
-#include <stdbool.h>
 
 #include "base/error.h"
 #include "tls/fingerprint.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define HISTORY_MAGIC UINT64_C(0x31797469766d6d67) /* "gmmvity1" */

@@ -4,7 +4,6 @@
  * caches the state of MPS for the life of a process.
  */
 #pragma once
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -1,10 +1,8 @@
 #include "node/link/credentials.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "tls/context.h"
 #include "tls/files.h"
 

@@ -26,7 +26,6 @@
  */
 #pragma once
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 struct process;

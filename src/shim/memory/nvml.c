@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "shim/hook/libraries.h"

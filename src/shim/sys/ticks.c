@@ -1,4 +1,3 @@
-#include <stdatomic.h>
 
 #include "shim/sys/ticks.h"
 
