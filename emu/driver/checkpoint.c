@@ -76,7 +76,7 @@ static int state_of(const struct target *target)
     return (int)atomic_load_explicit(&target->client->checkpoint_state, memory_order_acquire);
 }
 
-static void set_state(struct target *target, enum cuda_process_state state)
+static void set_state(struct target *target, CUprocessState state)
 {
     device_save(target->device, &target->client->checkpoint_state,
                 sizeof(target->client->checkpoint_state));
@@ -85,7 +85,7 @@ static void set_state(struct target *target, enum cuda_process_state state)
 }
 
 struct step {
-    enum cuda_process_state from, to;
+    CUprocessState from, to;
 };
 
 static int check_state(struct target *target, void *argument)
@@ -152,24 +152,24 @@ static int wait_idle(int pid, unsigned timeout_ms)
     return r;
 }
 
-CUDA_API int cuCheckpointProcessLock(int pid, struct cuda_checkpoint_lock *wanted)
+CUDA_API int cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *wanted)
 {
-    struct step lock = {CUDA_PROCESS_RUNNING, CUDA_PROCESS_LOCKED};
-    struct step unlock = {CUDA_PROCESS_LOCKED, CUDA_PROCESS_RUNNING};
+    struct step lock = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED};
+    struct step unlock = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING};
     if (pid == (int)getpid())
         return CUDA_ERROR_NOT_SUPPORTED; /* it could not call to be unlocked */
     int r = move_state(pid, &lock);
     if (r != CUDA_SUCCESS)
         return r;
-    r = wait_idle(pid, wanted ? wanted->timeout_ms : 0);
+    r = wait_idle(pid, wanted ? wanted->timeoutMs : 0);
     if (r == CUDA_ERROR_NOT_READY)
         (void)move_state(pid, &unlock);
     return r;
 }
 
-CUDA_API int cuCheckpointProcessUnlock(int pid, void *wanted)
+CUDA_API int cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *wanted)
 {
-    struct step unlock = {CUDA_PROCESS_LOCKED, CUDA_PROCESS_RUNNING};
+    struct step unlock = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING};
     (void)wanted;
     return move_state(pid, &unlock);
 }
@@ -218,13 +218,13 @@ static int take_memory_away(struct target *target, void *argument)
     client->checkpoint_bytes = client->memory_bytes;
     state->memory_used_bytes -= client->memory_bytes;
     client->memory_bytes = 0;
-    set_state(target, CUDA_PROCESS_CHECKPOINTED);
+    set_state(target, CU_PROCESS_STATE_CHECKPOINTED);
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCheckpointProcessCheckpoint(int pid, void *wanted)
+CUDA_API int cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *wanted)
 {
-    struct step step = {CUDA_PROCESS_LOCKED, CUDA_PROCESS_CHECKPOINTED};
+    struct step step = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED};
     (void)wanted;
     int r = for_each_target(pid, check_state, &step);
     if (r == CUDA_SUCCESS)
@@ -255,11 +255,11 @@ static int give_memory_back(struct target *target, void *argument)
     return CUDA_SUCCESS;
 }
 
-/* Restoring to other devices, as args->gpu_pairs may ask, is not emulated. */
-CUDA_API int cuCheckpointProcessRestore(int pid, struct cuda_checkpoint_restore *wanted)
+/* Restoring to other devices, as args->gpuPairs may ask, is not emulated. */
+CUDA_API int cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *wanted)
 {
-    struct step step = {CUDA_PROCESS_CHECKPOINTED, CUDA_PROCESS_LOCKED};
-    if (wanted && wanted->gpu_pairs_count > 0)
+    struct step step = {CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED};
+    if (wanted && wanted->gpuPairsCount > 0)
         return CUDA_ERROR_NOT_SUPPORTED;
     int r = for_each_target(pid, check_state, &step);
     if (r == CUDA_SUCCESS)

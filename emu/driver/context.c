@@ -431,16 +431,16 @@ CUDA_API int cuCtxSynchronize(void)
 
 /* Parameters that ask for a part of the device, or for sharing it with graphics, are not
  * emulated. */
-CUDA_API int cuCtxCreate_v4(struct context **ret_context, void *parameters, unsigned flags,
-                            int ordinal)
+CUDA_API int cuCtxCreate_v4(struct context **ret_context, CUctxCreateParams *parameters,
+                            unsigned flags, int ordinal)
 {
     return parameters ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ret_context, flags, ordinal);
 }
 
-CUDA_API int cuCtxCreate_v3(struct context **ret_context, void *parameters, int count,
-                            unsigned flags, int ordinal)
+CUDA_API int cuCtxCreate_v3(struct context **ret_context, CUexecAffinityParam *parameters,
+                            int count, unsigned flags, int ordinal)
 {
-    if (count != 0)
+    if (count != 0 || parameters)
         return CUDA_ERROR_NOT_SUPPORTED;
-    return cuCtxCreate_v4(ret_context, parameters, flags, ordinal);
+    return cuCtxCreate_v2(ret_context, flags, ordinal);
 }

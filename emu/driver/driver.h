@@ -109,7 +109,7 @@ struct process {
     struct hash_map registered_memory; /* address → bytes, for cuMemHostRegister */
 };
 
-enum { CONTEXT_LIMITS = 3, STREAM_ATTRIBUTES = 11, STREAM_ATTRIBUTE_BYTES = 64 };
+enum { CONTEXT_LIMITS = 3, STREAM_ATTRIBUTES = 11 };
 
 struct stream {
     uint32_t magic;
@@ -124,7 +124,7 @@ struct stream {
     struct event *gate;       /* NULL: the stream never had host work */
     struct capture *capture;  /* NULL: the stream does not capture */
     struct node_set captured; /* captured nodes on which the next operation depends */
-    char attributes[STREAM_ATTRIBUTES][STREAM_ATTRIBUTE_BYTES]; /* stored without effect */
+    CUstreamAttrValue attributes[STREAM_ATTRIBUTES]; /* stored without effect */
     const struct thread_state *thread; /* owner of a per-thread default stream, or NULL */
     uint64_t id;
 };
@@ -218,7 +218,7 @@ struct emu_client *context_client(const struct context *context);
 int context_error(const struct context *context);
 
 /* stream.c: turns a handle of the program into a stream of a living context. 0 and
- * CUDA_STREAM_LEGACY are the current context's legacy stream, CUDA_STREAM_PER_THREAD is the
+ * STREAM_LEGACY are the current context's legacy stream, STREAM_PER_THREAD is the
  * thread's own stream. For calls that cannot be captured: for a capturing stream, invalidates the
  * capture and returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
 int stream_resolve(struct stream *handle, struct stream **ret_stream);

@@ -254,10 +254,10 @@ static int submit(struct stream *stream, struct host_work *what)
     return r;
 }
 
-int host_work_call(struct stream *stream, const struct cuda_host_node *host)
+int host_work_call(struct stream *stream, const CUDA_HOST_NODE_PARAMS *host)
 {
     struct host_work work = {
-        .kind = WORK_FUNCTION, .function = host->function, .argument = host->argument};
+        .kind = WORK_FUNCTION, .function = host->fn, .argument = host->userData};
     return submit(stream, &work);
 }
 
@@ -316,19 +316,19 @@ int host_work_flag(struct stream *stream, struct event *event, _Atomic uint64_t 
     return submit_with_event(stream, &work);
 }
 
-static unsigned width_of(const struct cuda_word_operation *word)
+static unsigned width_of(const CUstreamBatchMemOpParams *word)
 {
-    bool is_short = word->type == CUDA_WORD_WAIT_32 || word->type == CUDA_WORD_WRITE_32;
+    bool is_short = word->operation == CUDA_WORD_WAIT_32 || word->operation == CUDA_WORD_WRITE_32;
     return is_short ? sizeof(uint32_t) : sizeof(uint64_t);
 }
 
-static bool is_wait(const struct cuda_word_operation *word)
+static bool is_wait(const CUstreamBatchMemOpParams *word)
 {
-    return word->type == CUDA_WORD_WAIT_32 || word->type == CUDA_WORD_WAIT_64;
+    return word->operation == CUDA_WORD_WAIT_32 || word->operation == CUDA_WORD_WAIT_64;
 }
 
 /* Finds a word of device memory, or of host memory that the driver knows. */
-static int find_word(const struct cuda_word_operation *word, unsigned char **ret_at)
+static int find_word(const CUstreamBatchMemOpParams *word, unsigned char **ret_at)
 {
     struct process *process;
     int r = process_ready(&process);
@@ -342,11 +342,11 @@ static int find_word(const struct cuda_word_operation *word, unsigned char **ret
     return r;
 }
 
-int host_work_check_word(const struct cuda_word_operation *word)
+int host_work_check_word(const CUstreamBatchMemOpParams *word)
 {
     unsigned char *at;
-    if (word->type != CUDA_WORD_WAIT_32 && word->type != CUDA_WORD_WAIT_64 &&
-        word->type != CUDA_WORD_WRITE_32 && word->type != CUDA_WORD_WRITE_64)
+    if (word->operation != CUDA_WORD_WAIT_32 && word->operation != CUDA_WORD_WAIT_64 &&
+        word->operation != CUDA_WORD_WRITE_32 && word->operation != CUDA_WORD_WRITE_64)
         return CUDA_ERROR_NOT_SUPPORTED; /* barriers and flushes */
     if (is_wait(word) && word->flags > WAIT_NOR)
         return CUDA_ERROR_NOT_SUPPORTED; /* a flush of writes by other devices */
@@ -355,7 +355,7 @@ int host_work_check_word(const struct cuda_word_operation *word)
     return find_word(word, &at);
 }
 
-int host_work_word(struct stream *stream, const struct cuda_word_operation *word)
+int host_work_word(struct stream *stream, const CUstreamBatchMemOpParams *word)
 {
     unsigned char *at;
     int r = find_word(word, &at);
@@ -371,7 +371,7 @@ int host_work_word(struct stream *stream, const struct cuda_word_operation *word
     return submit(stream, &work);
 }
 
-static int submit_words(struct stream *handle, struct cuda_word_operation *words, unsigned count)
+static int submit_words(struct stream *handle, CUstreamBatchMemOpParams *words, unsigned count)
 {
     const struct operation operation = {
         .type = CUDA_NODE_WORDS,
@@ -385,7 +385,7 @@ static int submit_words(struct stream *handle, struct cuda_word_operation *words
 }
 
 CUDA_API int cuStreamBatchMemOp_v2(struct stream *handle, unsigned count,
-                                   struct cuda_word_operation *words, unsigned flags)
+                                   CUstreamBatchMemOpParams *words, unsigned flags)
 {
     if (count == 0 || count > OPERATION_WORDS_MAX || !words || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -393,11 +393,10 @@ CUDA_API int cuStreamBatchMemOp_v2(struct stream *handle, unsigned count,
 }
 
 #define WORD(name, kind, type_)                                                                    \
-    CUDA_API int name##_v2(struct stream *s, uint64_t at, type_ value, unsigned flags);            \
     CUDA_API int name##_v2(struct stream *s, uint64_t at, type_ value, unsigned flags)             \
     {                                                                                              \
-        struct cuda_word_operation word = {                                                        \
-            .type = (kind), .address = at, .value = value, .flags = flags};                        \
+        CUstreamBatchMemOpParams word = {                                                          \
+            .operation = (kind), .address = at, .value = value, .flags = flags};                   \
         return submit_words(s, &word, 1);                                                          \
     }
 WORD(cuStreamWriteValue32, CUDA_WORD_WRITE_32, uint32_t)

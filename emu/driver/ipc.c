@@ -28,9 +28,9 @@ struct handle {
     uint64_t bytes, span_bytes;
 };
 
-static_assert(sizeof(struct handle) <= sizeof(struct cuda_ipc_handle), "a handle's size is given");
+static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "a handle's size is given");
 
-static int make_handle(const struct handle *wanted, struct cuda_ipc_handle *ret_handle)
+static int make_handle(const struct handle *wanted, CUipcMemHandle *ret_handle)
 {
     struct handle handle = *wanted;
     struct stat status;
@@ -44,7 +44,7 @@ static int make_handle(const struct handle *wanted, struct cuda_ipc_handle *ret_
 }
 
 /* Opens the handle's file as a descriptor of this process. */
-static int open_handle(const struct cuda_ipc_handle *given, enum handle_kind kind,
+static int open_handle(const CUipcMemHandle *given, enum handle_kind kind,
                        struct handle *ret_handle, int *ret_fd)
 {
     char path[64];
@@ -69,7 +69,7 @@ static int open_handle(const struct cuda_ipc_handle *given, enum handle_kind kin
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t address)
+CUDA_API int cuIpcGetMemHandle(CUipcMemHandle *ret_handle, uint64_t address)
 {
     struct context *context;
     int r = context_current(&context);
@@ -120,7 +120,7 @@ static int import_memory(struct context *context, const struct handle *handle, i
 
 /* Memory that is opened again keeps its address and must be closed as often; or the call is
  * refused. */
-static int open_memory(const struct cuda_ipc_handle *given, unsigned flags, bool may_be_open,
+static int open_memory(const CUipcMemHandle *given, unsigned flags, bool may_be_open,
                        uint64_t *ret_address)
 {
     enum { LAZY_ENABLE_PEER_ACCESS = 1 };
@@ -160,13 +160,12 @@ static int open_memory(const struct cuda_ipc_handle *given, unsigned flags, bool
     return r;
 }
 
-CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
-                                   unsigned flags)
+CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, CUipcMemHandle given, unsigned flags)
 {
     return open_memory(&given, flags, true, ret_address);
 }
 
-CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given, unsigned flags)
+CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, CUipcMemHandle given, unsigned flags)
 {
     return open_memory(&given, flags, false, ret_address);
 }
@@ -281,7 +280,7 @@ int event_share_wait(struct event *event)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event)
+CUDA_API int cuIpcGetEventHandle(CUipcMemHandle *ret_handle, struct event *event)
 {
     if (!ret_handle || !event)
         return CUDA_ERROR_INVALID_VALUE;
@@ -300,7 +299,7 @@ CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct even
     return make_handle(&handle, ret_handle);
 }
 
-CUDA_API int cuIpcOpenEventHandle(struct event **ret_event, struct cuda_ipc_handle given)
+CUDA_API int cuIpcOpenEventHandle(struct event **ret_event, CUipcMemHandle given)
 {
     struct context *context;
     struct handle handle;

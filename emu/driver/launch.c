@@ -20,11 +20,6 @@ enum {
     WARP_THREADS = 32,
 };
 
-struct grid {
-    unsigned grid_x, grid_y, grid_z;
-    unsigned block_x, block_y, block_z;
-};
-
 bool launch_is_burn(const struct ptx_entry *entry)
 {
     return str_equal(entry->name, "gpumux_burn") && entry->parameter_count >= BURN_PARAMETERS_MIN &&
@@ -38,13 +33,14 @@ bool launch_is_illegal(const struct ptx_entry *entry)
     return str_equal(entry->name, "gpumux_illegal_address");
 }
 
-static bool is_valid_grid(const struct grid *g)
+static bool is_valid_grid(const CUDA_KERNEL_NODE_PARAMS *g)
 {
-    return g->grid_x > 0 && g->grid_y > 0 && g->grid_z > 0 && g->block_x > 0 && g->block_y > 0 &&
-           g->block_z > 0 && g->grid_x <= INT32_MAX && g->grid_y <= UINT16_MAX &&
-           g->grid_z <= UINT16_MAX && g->block_x <= THREADS_PER_BLOCK_MAX &&
-           g->block_y <= THREADS_PER_BLOCK_MAX && g->block_z <= 64 &&
-           g->block_x * g->block_y * g->block_z <= THREADS_PER_BLOCK_MAX;
+    return g->gridDimX > 0 && g->gridDimY > 0 && g->gridDimZ > 0 && g->blockDimX > 0 &&
+           g->blockDimY > 0 && g->blockDimZ > 0 && g->gridDimX <= INT32_MAX &&
+           g->gridDimY <= UINT16_MAX && g->gridDimZ <= UINT16_MAX &&
+           g->blockDimX <= THREADS_PER_BLOCK_MAX && g->blockDimY <= THREADS_PER_BLOCK_MAX &&
+           g->blockDimZ <= 64 &&
+           g->blockDimX * g->blockDimY * g->blockDimZ <= THREADS_PER_BLOCK_MAX;
 }
 
 /* Reads `extra`, a list of keys and values that gives one packed buffer instead of pointers. */
@@ -70,9 +66,9 @@ static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *r
 /* Returns the number of waves: blocks beyond one for each SM of the kernel's stated part run after
  * the first ones. `sms` is the number of SMs that the client sees: a program that was given a part
  * of the SMs launches fewer blocks for the same work. */
-static uint64_t burn_waves(const struct grid *g, unsigned sms, unsigned sm_permille)
+static uint64_t burn_waves(const CUDA_KERNEL_NODE_PARAMS *g, unsigned sms, unsigned sm_permille)
 {
-    uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
+    uint64_t blocks = (uint64_t)g->gridDimX * g->gridDimY * g->gridDimZ;
     uint64_t at_once =
         (sms * sm_permille + CONTENTION_FULL_PERMILLE / 2) / CONTENTION_FULL_PERMILLE;
     uint64_t waves = at_once > 0 ? blocks / at_once : 1;
@@ -80,11 +76,11 @@ static uint64_t burn_waves(const struct grid *g, unsigned sms, unsigned sm_permi
 }
 
 /* Reads the first parameters of gpumux_burn in either form of arguments. */
-static int read_burn(const struct cuda_kernel_node *given, const struct grid *grid, unsigned sms,
+static int read_burn(const CUDA_KERNEL_NODE_PARAMS *given, unsigned sms,
                      struct emu_entry *operation)
 {
-    const struct ptx_entry *entry = &given->function->entry;
-    void **parameters = given->parameters, **extra = given->extra;
+    const struct ptx_entry *entry = &given->func->entry;
+    void **parameters = given->kernelParams, **extra = given->extra;
     const void *at[BURN_PARAMETERS_MIN];
     if (parameters) {
         for (unsigned i = 0; i < BURN_PARAMETERS_MIN; i++)
@@ -107,7 +103,7 @@ static int read_burn(const struct cuda_kernel_node *given, const struct grid *gr
     memcpy(&duration_ns, at[BURN_DURATION_NS], sizeof(duration_ns));
     if (sm_permille > CONTENTION_FULL_PERMILLE || dram_permille > CONTENTION_FULL_PERMILLE)
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t waves = burn_waves(grid, sms, sm_permille);
+    uint64_t waves = burn_waves(given, sms, sm_permille);
     if (duration_ns > CONTENTION_DURATION_NS_MAX / waves)
         return CUDA_ERROR_INVALID_VALUE;
     operation->sm_permille = (uint16_t)sm_permille;
@@ -117,10 +113,10 @@ static int read_burn(const struct cuda_kernel_node *given, const struct grid *gr
     return CUDA_SUCCESS;
 }
 
-static void guess_cost(const struct grid *g, const struct emu_model *model,
+static void guess_cost(const CUDA_KERNEL_NODE_PARAMS *g, const struct emu_model *model,
                        struct emu_entry *operation)
 {
-    uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
+    uint64_t blocks = (uint64_t)g->gridDimX * g->gridDimY * g->gridDimZ;
     uint64_t blocks_per_wave = (uint64_t)model->sms * UNKNOWN_BLOCKS_PER_SM;
     uint64_t waves = (blocks + blocks_per_wave - 1) / blocks_per_wave;
     uint64_t sm_permille = blocks >= model->sms
@@ -144,33 +140,31 @@ static unsigned blocks_per_sm(unsigned threads)
 }
 
 /* Returns whether all blocks of a cooperative launch can run at the same time. */
-static bool is_resident(const struct grid *g, unsigned sms)
+static bool is_resident(const CUDA_KERNEL_NODE_PARAMS *g, unsigned sms)
 {
-    uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
-    return blocks <= (uint64_t)sms * blocks_per_sm(g->block_x * g->block_y * g->block_z);
+    uint64_t blocks = (uint64_t)g->gridDimX * g->gridDimY * g->gridDimZ;
+    return blocks <= (uint64_t)sms * blocks_per_sm(g->blockDimX * g->blockDimY * g->blockDimZ);
 }
 
 int launch_prepare(const struct visible_device *visible, struct kernel_call *call)
 {
-    const struct cuda_kernel_node *given = &call->as_given;
-    const struct function *function = given->function;
-    const struct grid grid = {given->grid_x,  given->grid_y,  given->grid_z,
-                              given->block_x, given->block_y, given->block_z};
+    const CUDA_KERNEL_NODE_PARAMS *given = &call->as_given;
+    const struct function *function = given->func;
     if (!function || function->magic != FUNCTION_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!is_valid_grid(&grid) || (given->parameters && given->extra) ||
-        (function->entry.parameter_count > 0 && !given->parameters && !given->extra))
+    if (!is_valid_grid(given) || (given->kernelParams && given->extra) ||
+        (function->entry.parameter_count > 0 && !given->kernelParams && !given->extra))
         return CUDA_ERROR_INVALID_VALUE;
     const struct emu_model *model = &visible->device.state->model;
-    if (call->cooperative && !is_resident(&grid, visible->terms.sms))
+    if (call->cooperative && !is_resident(given, visible->terms.sms))
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     call->cost = (struct emu_entry){.operation = EMU_RUN};
     if (function->is_illegal)
         call->cost.operation = EMU_FAULT;
     else if (function->is_burn)
-        return read_burn(given, &grid, visible->terms.sms, &call->cost);
+        return read_burn(given, visible->terms.sms, &call->cost);
     else
-        guess_cost(&grid, model, &call->cost);
+        guess_cost(given, model, &call->cost);
     return CUDA_SUCCESS;
 }
 
@@ -215,27 +209,27 @@ CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_
     return launch(stream, &call);
 }
 
-CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
+CUDA_API int cuLaunchKernelEx(const CUlaunchConfig *config, struct function *function,
                               void **parameters, void **extra)
 {
-    if (!config || (config->attribute_count > 0 && !config->attributes))
+    if (!config || (config->numAttrs > 0 && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
     int cooperative = 0;
-    for (unsigned i = 0; i < config->attribute_count; i++) {
-        const struct cuda_launch_attribute *attribute = &config->attributes[i];
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttribute *attribute = &config->attrs[i];
         if (attribute->id == CUDA_LAUNCH_ATTRIBUTE_COOPERATIVE)
-            memcpy(&cooperative, attribute->value, sizeof(cooperative));
+            memcpy(&cooperative, &attribute->value, sizeof(cooperative));
         else if (attribute->id != CUDA_LAUNCH_ATTRIBUTE_IGNORE &&
                  attribute->id != CUDA_LAUNCH_ATTRIBUTE_PRIORITY)
             return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct kernel_call call = {
-        .as_given = {function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
-                     config->block_y, config->block_z, config->shared_bytes, parameters, extra,
-                     NULL, NULL},
+        .as_given = {function, config->gridDimX, config->gridDimY, config->gridDimZ,
+                     config->blockDimX, config->blockDimY, config->blockDimZ,
+                     config->sharedMemBytes, parameters, extra, NULL, NULL},
         .cooperative = cooperative != 0,
     };
-    return launch(config->stream, &call);
+    return launch(config->hStream, &call);
 }
 
 CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct function *function,

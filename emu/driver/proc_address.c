@@ -63,11 +63,11 @@ static enum cuda_proc_address_status find_symbol(const struct symbol_row *rows, 
 CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
                                  int *ret_status)
 {
-    if (!name || !ret_address || flags > CUDA_PROC_PER_THREAD_STREAM)
+    if (!name || !ret_address || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         return CUDA_ERROR_INVALID_VALUE;
     const char *address = NULL;
     enum cuda_proc_address_status status = CUDA_PROC_NOT_FOUND;
-    if (flags == CUDA_PROC_PER_THREAD_STREAM)
+    if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         status = find_symbol(per_thread_symbols,
                              sizeof(per_thread_symbols) / sizeof(*per_thread_symbols), name,
                              version, &address);

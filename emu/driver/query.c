@@ -48,7 +48,7 @@ CUDA_API int cuDeviceGetName(char *name, int length, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetUuid_v2(struct cuda_uuid *ret_uuid, int ordinal)
+CUDA_API int cuDeviceGetUuid_v2(CUuuid *ret_uuid, int ordinal)
 {
     struct visible_device *visible;
     int r = device_by_ordinal(ordinal, &visible);
@@ -60,7 +60,7 @@ CUDA_API int cuDeviceGetUuid_v2(struct cuda_uuid *ret_uuid, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetUuid(struct cuda_uuid *ret_uuid, int ordinal)
+CUDA_API int cuDeviceGetUuid(CUuuid *ret_uuid, int ordinal)
 {
     return cuDeviceGetUuid_v2(ret_uuid, ordinal);
 }

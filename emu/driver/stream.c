@@ -31,7 +31,7 @@ void stream_init(struct stream *stream, struct context *context, unsigned index,
         .priority = priority,
         .id = process_next_id(context->process),
     };
-    stream->attributes[STREAM_SYNC_POLICY][0] = STREAM_SYNC_AUTO;
+    stream->attributes[STREAM_SYNC_POLICY].pad[0] = STREAM_SYNC_AUTO;
     list_init(&stream->link);
     pthread_mutex_init(&stream->lock, NULL);
     pthread_mutex_init(&stream->host_lock, NULL);
@@ -45,9 +45,9 @@ int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream)
     int r = context_current(&current);
     if (r != CUDA_SUCCESS)
         return r;
-    if (handle == CUDA_STREAM_PER_THREAD || (!handle && process_thread()->has_own_default))
+    if (handle == STREAM_PER_THREAD || (!handle && process_thread()->has_own_default))
         return stream_of_thread(current, ret_stream);
-    if (handle == NULL || handle == CUDA_STREAM_LEGACY) {
+    if (handle == NULL || handle == STREAM_LEGACY) {
         *ret_stream = &current->legacy;
         return CUDA_SUCCESS;
     }
@@ -380,7 +380,7 @@ CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal)
 
 /* Since CUDA 12.5, which has contexts for parts of a device; these are not emulated. */
 CUDA_API int cuStreamGetCtx_v2(struct stream *handle, struct context **ret_context,
-                               void **ret_green_context)
+                               CUgreenCtx *ret_green_context)
 {
     int r = cuStreamGetCtx(handle, ret_context);
     if (r == CUDA_SUCCESS && ret_green_context)
@@ -396,7 +396,8 @@ static bool is_attribute(int attribute)
 }
 
 /* Attributes change how work is done, not which work; they are only stored. */
-CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *ret_value)
+CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute,
+                                  CUstreamAttrValue *ret_value)
 {
     struct stream *stream;
     int r = stream_resolve_capturing(handle, &stream);
@@ -404,13 +405,14 @@ CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *re
         r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
-    memcpy(ret_value, stream->attributes[attribute], STREAM_ATTRIBUTE_BYTES);
+    *ret_value = stream->attributes[attribute];
     if (attribute == STREAM_PRIORITY)
         memcpy(ret_value, &stream->priority, sizeof(stream->priority));
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const void *value)
+CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute,
+                                  const CUstreamAttrValue *value)
 {
     struct stream *stream;
     int r = stream_resolve_capturing(handle, &stream);
@@ -419,7 +421,7 @@ CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const vo
     if (r == CUDA_SUCCESS && attribute == STREAM_PRIORITY)
         r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS)
-        memcpy(stream->attributes[attribute], value, STREAM_ATTRIBUTE_BYTES);
+        stream->attributes[attribute] = *value;
     return r;
 }
 

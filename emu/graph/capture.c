@@ -301,7 +301,7 @@ CUDA_API int cuStreamBeginCapture(struct stream *handle)
 
 CUDA_API int cuStreamBeginCaptureToGraph(struct stream *handle, struct graph *graph,
                                          struct graph_node *const *dependencies,
-                                         const struct cuda_edge *data, size_t count, int mode)
+                                         const CUgraphEdgeData *data, size_t count, int mode)
 {
     struct stream *stream;
     int r = check_begin(handle, mode, &stream);
@@ -457,7 +457,7 @@ CUDA_API int cuStreamGetCaptureInfo_v2(struct stream *handle, int *ret_status, u
 CUDA_API int cuStreamGetCaptureInfo_v3(struct stream *handle, int *ret_status, uint64_t *ret_id,
                                        struct graph **ret_graph,
                                        struct graph_node *const **ret_dependencies,
-                                       const struct cuda_edge **ret_data, size_t *ret_count)
+                                       const CUgraphEdgeData **ret_data, size_t *ret_count)
 {
     int r = cuStreamGetCaptureInfo_v2(handle, ret_status, ret_id, ret_graph, ret_dependencies,
                                       ret_count);
@@ -501,7 +501,7 @@ CUDA_API int cuStreamUpdateCaptureDependencies(struct stream *handle,
 
 CUDA_API int cuStreamUpdateCaptureDependencies_v2(struct stream *handle,
                                                   struct graph_node **dependencies,
-                                                  const struct cuda_edge *data, size_t count,
+                                                  const CUgraphEdgeData *data, size_t count,
                                                   unsigned flags)
 {
     if (data)

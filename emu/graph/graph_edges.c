@@ -112,9 +112,9 @@ CUDA_API int cuGraphGetEdges(struct graph *graph, struct graph_node **from, stru
 }
 
 /* Edges with data say when a kernel may start early, which is not emulated. */
-static int check_data(const struct cuda_edge *data, size_t count)
+static int check_data(const CUgraphEdgeData *data, size_t count)
 {
-    static const struct cuda_edge plain = {0};
+    static const CUgraphEdgeData plain = {0};
     for (size_t i = 0; data && i < count; i++) {
         if (memcmp(&data[i], &plain, sizeof(plain)) != 0)
             return CUDA_ERROR_NOT_SUPPORTED;
@@ -122,7 +122,7 @@ static int check_data(const struct cuda_edge *data, size_t count)
     return CUDA_SUCCESS;
 }
 
-static void clear_data(struct cuda_edge *data, size_t count)
+static void clear_data(CUgraphEdgeData *data, size_t count)
 {
     if (data)
         memset(data, 0, count * sizeof(*data));
@@ -176,7 +176,7 @@ CUDA_API int cuGraphRemoveDependencies(struct graph *graph, struct graph_node *c
 
 /* The versions since CUDA 12.3, with data for each edge. */
 CUDA_API int cuGraphNodeGetDependencies_v2(struct graph_node *node, struct graph_node **nodes,
-                                           struct cuda_edge *data, size_t *count)
+                                           CUgraphEdgeData *data, size_t *count)
 {
     int r = cuGraphNodeGetDependencies(node, nodes, count);
     if (r == CUDA_SUCCESS && nodes)
@@ -185,7 +185,7 @@ CUDA_API int cuGraphNodeGetDependencies_v2(struct graph_node *node, struct graph
 }
 
 CUDA_API int cuGraphNodeGetDependentNodes_v2(struct graph_node *node, struct graph_node **nodes,
-                                             struct cuda_edge *data, size_t *count)
+                                             CUgraphEdgeData *data, size_t *count)
 {
     int r = cuGraphNodeGetDependentNodes(node, nodes, count);
     if (r == CUDA_SUCCESS && nodes)
@@ -194,7 +194,7 @@ CUDA_API int cuGraphNodeGetDependentNodes_v2(struct graph_node *node, struct gra
 }
 
 CUDA_API int cuGraphGetEdges_v2(struct graph *graph, struct graph_node **from,
-                                struct graph_node **to, struct cuda_edge *data, size_t *count)
+                                struct graph_node **to, CUgraphEdgeData *data, size_t *count)
 {
     int r = cuGraphGetEdges(graph, from, to, count);
     if (r == CUDA_SUCCESS && from)
@@ -203,7 +203,7 @@ CUDA_API int cuGraphGetEdges_v2(struct graph *graph, struct graph_node **from,
 }
 
 CUDA_API int cuGraphAddDependencies_v2(struct graph *graph, struct graph_node *const *from,
-                                       struct graph_node *const *to, const struct cuda_edge *data,
+                                       struct graph_node *const *to, const CUgraphEdgeData *data,
                                        size_t count)
 {
     int r = check_data(data, count);
@@ -211,8 +211,8 @@ CUDA_API int cuGraphAddDependencies_v2(struct graph *graph, struct graph_node *c
 }
 
 CUDA_API int cuGraphRemoveDependencies_v2(struct graph *graph, struct graph_node *const *from,
-                                          struct graph_node *const *to,
-                                          const struct cuda_edge *data, size_t count)
+                                          struct graph_node *const *to, const CUgraphEdgeData *data,
+                                          size_t count)
 {
     int r = check_data(data, count);
     return r == CUDA_SUCCESS ? cuGraphRemoveDependencies(graph, from, to, count) : r;

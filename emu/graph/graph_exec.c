@@ -112,7 +112,7 @@ CUDA_API int cuGraphInstantiateWithFlags(struct graph_exec **ret_exec, struct gr
 }
 
 CUDA_API int cuGraphInstantiateWithParams(struct graph_exec **ret_exec, struct graph *graph,
-                                          struct cuda_instantiate *wanted)
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *wanted)
 {
     enum { INSTANTIATE_SUCCESS = 0, INSTANTIATE_ERROR = 1 };
     struct stream *stream;
@@ -120,11 +120,11 @@ CUDA_API int cuGraphInstantiateWithParams(struct graph_exec **ret_exec, struct g
         return CUDA_ERROR_INVALID_VALUE;
     int r = check_instantiate(ret_exec, graph, wanted->flags);
     if (r == CUDA_SUCCESS && (wanted->flags & CUDA_INSTANTIATE_UPLOAD))
-        r = stream_resolve(wanted->upload_stream, &stream);
+        r = stream_resolve(wanted->hUploadStream, &stream);
     if (r == CUDA_SUCCESS)
         r = instantiate(graph, wanted->flags, ret_exec);
-    wanted->ret_error_node = NULL;
-    wanted->ret_result = r == CUDA_SUCCESS ? INSTANTIATE_SUCCESS : INSTANTIATE_ERROR;
+    wanted->hErrNode_out = NULL;
+    wanted->result_out = r == CUDA_SUCCESS ? INSTANTIATE_SUCCESS : INSTANTIATE_ERROR;
     return r;
 }
 
@@ -231,7 +231,7 @@ static int find_node(struct graph_exec *exec, const struct graph_node *source,
 }
 
 CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct graph_node *node,
-                                               const struct cuda_kernel_node *wanted)
+                                               const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
     struct context *context;
     struct exec_node *found;
@@ -249,17 +249,16 @@ CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct g
 
 /* Until CUDA 12 the structure ended before `kernel`. */
 CUDA_API int cuGraphExecKernelNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                            const struct cuda_kernel_node *wanted)
+                                            const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
-    struct cuda_kernel_node wide = {0};
+    CUDA_KERNEL_NODE_PARAMS wide = {0};
     if (wanted)
-        memcpy(&wide, wanted, offsetof(struct cuda_kernel_node, kernel));
+        memcpy(&wide, wanted, offsetof(CUDA_KERNEL_NODE_PARAMS, kern));
     return cuGraphExecKernelNodeSetParams_v2(exec, node, wanted ? &wide : NULL);
 }
 
 CUDA_API int cuGraphExecMemcpyNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                            const struct cuda_copy_3d *copy,
-                                            struct context *context)
+                                            const CUDA_MEMCPY3D *copy, struct context *context)
 {
     struct exec_node *found;
     (void)context;
@@ -272,7 +271,7 @@ CUDA_API int cuGraphExecMemcpyNodeSetParams(struct graph_exec *exec, struct grap
 }
 
 CUDA_API int cuGraphExecMemsetNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                            const struct cuda_fill_node *fill,
+                                            const CUDA_MEMSET_NODE_PARAMS *fill,
                                             struct context *context)
 {
     struct exec_node *found;
@@ -286,11 +285,11 @@ CUDA_API int cuGraphExecMemsetNodeSetParams(struct graph_exec *exec, struct grap
 }
 
 CUDA_API int cuGraphExecHostNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                          const struct cuda_host_node *host)
+                                          const CUDA_HOST_NODE_PARAMS *host)
 {
     struct exec_node *found;
     int r = find_node(exec, node, CUDA_NODE_HOST, &found);
-    if (r == CUDA_SUCCESS && (!host || !host->function))
+    if (r == CUDA_SUCCESS && (!host || !host->fn))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         found->operation.host = *host;
@@ -354,7 +353,7 @@ static enum cuda_update_result compare(const struct graph_exec *exec,
 }
 
 CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
-                                  struct cuda_update *ret_update)
+                                  CUgraphExecUpdateResultInfo *ret_update)
 {
     struct graph_exec *other;
     int r = exec_resolve(exec);
@@ -366,7 +365,7 @@ CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
         r = instantiate(graph, exec->flags, &other);
     if (r != CUDA_SUCCESS)
         return r;
-    *ret_update = (struct cuda_update){.result = (int)compare(exec, other)};
+    *ret_update = (CUgraphExecUpdateResultInfo){.result = (int)compare(exec, other)};
     if (ret_update->result == CUDA_UPDATE_SUCCESS) {
         /* The operations are swapped, so that `other` frees the old ones. */
         for (size_t i = 0; i < exec->count; i++) {
@@ -384,10 +383,10 @@ CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
 CUDA_API int cuGraphExecUpdate(struct graph_exec *exec, struct graph *graph,
                                struct graph_node **ret_error_node, int *ret_result)
 {
-    struct cuda_update update = {0};
+    CUgraphExecUpdateResultInfo update = {0};
     int r = cuGraphExecUpdate_v2(exec, graph, &update);
     if (ret_error_node)
-        *ret_error_node = update.error_node;
+        *ret_error_node = update.errorNode;
     if (ret_result)
         *ret_result = update.result;
     return r;

@@ -25,7 +25,7 @@ static int check_place(struct graph_node *const *ret_node, const struct graph *g
 }
 
 /* Prepares a node's operation before the node is in a graph: checks it and computes its cost. */
-static int prepare_kernel(const struct cuda_kernel_node *wanted, struct operation *ret_operation)
+static int prepare_kernel(const CUDA_KERNEL_NODE_PARAMS *wanted, struct operation *ret_operation)
 {
     struct context *context;
     int r = context_current(&context);
@@ -37,16 +37,16 @@ static int prepare_kernel(const struct cuda_kernel_node *wanted, struct operatio
         .type = CUDA_NODE_KERNEL,
         .kernel = {.as_given = *wanted},
     };
-    struct cuda_kernel_node *given = &ret_operation->kernel.as_given;
-    if (!given->function)
-        given->function = given->kernel;
+    CUDA_KERNEL_NODE_PARAMS *given = &ret_operation->kernel.as_given;
+    if (!given->func)
+        given->func = given->kern;
     r = launch_prepare(context->visible, &ret_operation->kernel);
     return r == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
 CUDA_API int cuGraphAddKernelNode_v2(struct graph_node **ret_node, struct graph *graph,
                                      struct graph_node *const *dependencies, size_t count,
-                                     const struct cuda_kernel_node *wanted)
+                                     const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
     struct operation operation;
     int r = check_place(ret_node, graph, dependencies, count);
@@ -56,17 +56,17 @@ CUDA_API int cuGraphAddKernelNode_v2(struct graph_node **ret_node, struct graph 
 }
 
 /* Until CUDA 12 the structure ended before `kernel`. */
-static void widen(const struct cuda_kernel_node *narrow, struct cuda_kernel_node *ret_wide)
+static void widen(const CUDA_KERNEL_NODE_PARAMS *narrow, CUDA_KERNEL_NODE_PARAMS *ret_wide)
 {
-    *ret_wide = (struct cuda_kernel_node){0};
-    memcpy(ret_wide, narrow, offsetof(struct cuda_kernel_node, kernel));
+    *ret_wide = (CUDA_KERNEL_NODE_PARAMS){0};
+    memcpy(ret_wide, narrow, offsetof(CUDA_KERNEL_NODE_PARAMS, kern));
 }
 
 CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *graph,
                                   struct graph_node *const *dependencies, size_t count,
-                                  const struct cuda_kernel_node *wanted)
+                                  const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
-    struct cuda_kernel_node wide;
+    CUDA_KERNEL_NODE_PARAMS wide;
     if (wanted)
         widen(wanted, &wide);
     return cuGraphAddKernelNode_v2(ret_node, graph, dependencies, count, wanted ? &wide : NULL);
@@ -74,7 +74,7 @@ CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *gr
 
 CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *graph,
                                   struct graph_node *const *dependencies, size_t count,
-                                  const struct cuda_copy_3d *copy, struct context *context)
+                                  const CUDA_MEMCPY3D *copy, struct context *context)
 {
     (void)context;
     int r = check_place(ret_node, graph, dependencies, count);
@@ -90,7 +90,7 @@ CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *gr
 
 CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *graph,
                                   struct graph_node *const *dependencies, size_t count,
-                                  const struct cuda_fill_node *fill, struct context *context)
+                                  const CUDA_MEMSET_NODE_PARAMS *fill, struct context *context)
 {
     (void)context;
     int r = check_place(ret_node, graph, dependencies, count);
@@ -106,10 +106,10 @@ CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *gr
 
 CUDA_API int cuGraphAddHostNode(struct graph_node **ret_node, struct graph *graph,
                                 struct graph_node *const *dependencies, size_t count,
-                                const struct cuda_host_node *host)
+                                const CUDA_HOST_NODE_PARAMS *host)
 {
     int r = check_place(ret_node, graph, dependencies, count);
-    if (r == CUDA_SUCCESS && (!host || !host->function))
+    if (r == CUDA_SUCCESS && (!host || !host->fn))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
@@ -166,7 +166,7 @@ CUDA_API int cuGraphAddEventWaitNode(struct graph_node **ret_node, struct graph 
 
 CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *graph,
                                     struct graph_node *const *dependencies, size_t count,
-                                    struct cuda_allocation_node *wanted)
+                                    CUDA_MEM_ALLOC_NODE_PARAMS *wanted)
 {
     struct context *context;
     int r = check_place(ret_node, graph, dependencies, count);
@@ -174,18 +174,19 @@ CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *
         r = context_current(&context);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!wanted || wanted->bytes == 0 || wanted->pool.allocation_type != CUDA_ALLOCATION_PINNED ||
-        wanted->pool.handle_types != 0 || wanted->pool.location.type != CUDA_LOCATION_DEVICE)
+    if (!wanted || wanted->bytesize == 0 || wanted->poolProps.allocType != CUDA_ALLOCATION_PINNED ||
+        wanted->poolProps.handleTypes != 0 ||
+        wanted->poolProps.location.type != CUDA_LOCATION_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    if (wanted->pool.location.id != (int)context->ordinal)
+    if (wanted->poolProps.location.id != (int)context->ordinal)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct operation operation = {.type = CUDA_NODE_ALLOCATE};
-    r = graph_memory_make(context, wanted->bytes, &operation.memory);
+    r = graph_memory_make(context, wanted->bytesize, &operation.memory);
     if (r != CUDA_SUCCESS)
         return r;
     r = graph_add(graph, &operation, dependencies, count, ret_node);
     if (r == CUDA_SUCCESS)
-        wanted->address = graph_memory_address(operation.memory);
+        wanted->dptr = graph_memory_address(operation.memory);
     graph_memory_release(operation.memory);
     return r;
 }
@@ -208,19 +209,19 @@ CUDA_API int cuGraphAddMemFreeNode(struct graph_node **ret_node, struct graph *g
 
 CUDA_API int cuGraphAddBatchMemOpNode(struct graph_node **ret_node, struct graph *graph,
                                       struct graph_node *const *dependencies, size_t count,
-                                      const struct cuda_words_node *words)
+                                      const CUDA_BATCH_MEM_OP_NODE_PARAMS *words)
 {
     int r = check_place(ret_node, graph, dependencies, count);
-    if (r == CUDA_SUCCESS && (!words || words->count == 0 || !words->operations ||
+    if (r == CUDA_SUCCESS && (!words || words->count == 0 || !words->paramArray ||
                               words->count > OPERATION_WORDS_MAX || words->flags != 0))
         r = CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; r == CUDA_SUCCESS && i < words->count; i++)
-        r = host_work_check_word(&words->operations[i]);
+        r = host_work_check_word(&words->paramArray[i]);
     if (r != CUDA_SUCCESS)
         return r;
     const struct operation operation = {
         .type = CUDA_NODE_WORDS,
-        .words = {.list = words->operations, .count = words->count},
+        .words = {.list = words->paramArray, .count = words->count},
     };
     return graph_add(graph, &operation, dependencies, count, ret_node);
 }
@@ -233,7 +234,7 @@ static int resolve_type(const struct graph_node *node, enum cuda_node_type type,
     return answer && node->operation.type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_kernel_node *ret)
+CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, CUDA_KERNEL_NODE_PARAMS *ret)
 {
     int r = resolve_type(node, CUDA_NODE_KERNEL, ret);
     if (r == CUDA_SUCCESS)
@@ -241,16 +242,16 @@ CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_
     return r;
 }
 
-CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, struct cuda_kernel_node *ret)
+CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, CUDA_KERNEL_NODE_PARAMS *ret)
 {
     int r = resolve_type(node, CUDA_NODE_KERNEL, ret);
     if (r == CUDA_SUCCESS)
-        memcpy(ret, &node->operation.kernel.as_given, offsetof(struct cuda_kernel_node, kernel));
+        memcpy(ret, &node->operation.kernel.as_given, offsetof(CUDA_KERNEL_NODE_PARAMS, kern));
     return r;
 }
 
 CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
-                                           const struct cuda_kernel_node *wanted)
+                                           const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
     struct operation operation;
     int r = resolve_type(node, CUDA_NODE_KERNEL, wanted);
@@ -260,15 +261,15 @@ CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
 }
 
 CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
-                                        const struct cuda_kernel_node *wanted)
+                                        const CUDA_KERNEL_NODE_PARAMS *wanted)
 {
-    struct cuda_kernel_node wide;
+    CUDA_KERNEL_NODE_PARAMS wide;
     if (wanted)
         widen(wanted, &wide);
     return cuGraphKernelNodeSetParams_v2(node, wanted ? &wide : NULL);
 }
 
-CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_copy_3d *ret_copy)
+CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, CUDA_MEMCPY3D *ret_copy)
 {
     int r = resolve_type(node, CUDA_NODE_COPY, ret_copy);
     if (r == CUDA_SUCCESS)
@@ -276,7 +277,7 @@ CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_cop
     return r;
 }
 
-CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cuda_copy_3d *copy)
+CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const CUDA_MEMCPY3D *copy)
 {
     int r = resolve_type(node, CUDA_NODE_COPY, copy);
     if (r == CUDA_SUCCESS)
@@ -286,7 +287,7 @@ CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cu
     return r;
 }
 
-CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fill_node *ret_fill)
+CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, CUDA_MEMSET_NODE_PARAMS *ret_fill)
 {
     int r = resolve_type(node, CUDA_NODE_FILL, ret_fill);
     if (r == CUDA_SUCCESS)
@@ -294,7 +295,8 @@ CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fil
     return r;
 }
 
-CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cuda_fill_node *fill)
+CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node,
+                                        const CUDA_MEMSET_NODE_PARAMS *fill)
 {
     int r = resolve_type(node, CUDA_NODE_FILL, fill);
     if (r == CUDA_SUCCESS)
@@ -304,7 +306,7 @@ CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cu
     return r;
 }
 
-CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_node *ret_host)
+CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, CUDA_HOST_NODE_PARAMS *ret_host)
 {
     int r = resolve_type(node, CUDA_NODE_HOST, ret_host);
     if (r == CUDA_SUCCESS)
@@ -312,10 +314,10 @@ CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_
     return r;
 }
 
-CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const struct cuda_host_node *host)
+CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const CUDA_HOST_NODE_PARAMS *host)
 {
     int r = resolve_type(node, CUDA_NODE_HOST, host);
-    if (r == CUDA_SUCCESS && !host->function)
+    if (r == CUDA_SUCCESS && !host->fn)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         node->operation.host = *host;
@@ -347,20 +349,20 @@ CUDA_API int cuGraphEventWaitNodeGetEvent(struct graph_node *node, struct event 
 }
 
 CUDA_API int cuGraphMemAllocNodeGetParams(struct graph_node *node,
-                                          struct cuda_allocation_node *ret_allocation)
+                                          CUDA_MEM_ALLOC_NODE_PARAMS *ret_allocation)
 {
     int r = resolve_type(node, CUDA_NODE_ALLOCATE, ret_allocation);
     if (r != CUDA_SUCCESS)
         return r;
     const struct graph_memory *memory = node->operation.memory;
-    *ret_allocation = (struct cuda_allocation_node){
-        .pool =
+    *ret_allocation = (CUDA_MEM_ALLOC_NODE_PARAMS){
+        .poolProps =
             {
-                .allocation_type = CUDA_ALLOCATION_PINNED,
+                .allocType = CUDA_ALLOCATION_PINNED,
                 .location = {CUDA_LOCATION_DEVICE, graph_memory_ordinal(memory)},
             },
-        .bytes = graph_memory_bytes(memory),
-        .address = graph_memory_address(memory),
+        .bytesize = graph_memory_bytes(memory),
+        .dptr = graph_memory_address(memory),
     };
     return CUDA_SUCCESS;
 }
@@ -394,7 +396,7 @@ CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event 
 /* Adds any kind of node: `wanted` has the type, and the parameters that the other calls take. */
 CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
                             struct graph_node *const *dependencies, size_t count,
-                            struct cuda_node *wanted)
+                            CUgraphNodeParams *wanted)
 {
     if (!wanted)
         return CUDA_ERROR_INVALID_VALUE;
@@ -402,11 +404,11 @@ CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
     case CUDA_NODE_KERNEL:
         return cuGraphAddKernelNode_v2(ret_node, graph, dependencies, count, &wanted->kernel);
     case CUDA_NODE_COPY:
-        return cuGraphAddMemcpyNode(ret_node, graph, dependencies, count, &wanted->copy.copy,
-                                    wanted->copy.context);
+        return cuGraphAddMemcpyNode(ret_node, graph, dependencies, count,
+                                    &wanted->memcpy.copyParams, wanted->memcpy.copyCtx);
     case CUDA_NODE_FILL:
-        return cuGraphAddMemsetNode(ret_node, graph, dependencies, count, &wanted->fill.fill,
-                                    wanted->fill.context);
+        return cuGraphAddMemsetNode(ret_node, graph, dependencies, count, &wanted->memset.params,
+                                    wanted->memset.ctx);
     case CUDA_NODE_HOST:
         return cuGraphAddHostNode(ret_node, graph, dependencies, count, &wanted->host);
     case CUDA_NODE_GRAPH:
@@ -414,15 +416,15 @@ CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
     case CUDA_NODE_EMPTY:
         return cuGraphAddEmptyNode(ret_node, graph, dependencies, count);
     case CUDA_NODE_WAIT_EVENT:
-        return cuGraphAddEventWaitNode(ret_node, graph, dependencies, count, wanted->event);
+        return cuGraphAddEventWaitNode(ret_node, graph, dependencies, count, wanted->eventWait);
     case CUDA_NODE_RECORD_EVENT:
-        return cuGraphAddEventRecordNode(ret_node, graph, dependencies, count, wanted->event);
+        return cuGraphAddEventRecordNode(ret_node, graph, dependencies, count, wanted->eventRecord);
     case CUDA_NODE_ALLOCATE:
-        return cuGraphAddMemAllocNode(ret_node, graph, dependencies, count, &wanted->allocation);
+        return cuGraphAddMemAllocNode(ret_node, graph, dependencies, count, &wanted->alloc);
     case CUDA_NODE_FREE:
-        return cuGraphAddMemFreeNode(ret_node, graph, dependencies, count, wanted->address);
+        return cuGraphAddMemFreeNode(ret_node, graph, dependencies, count, wanted->free);
     case CUDA_NODE_WORDS:
-        return cuGraphAddBatchMemOpNode(ret_node, graph, dependencies, count, &wanted->words);
+        return cuGraphAddBatchMemOpNode(ret_node, graph, dependencies, count, &wanted->memOp);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -430,8 +432,8 @@ CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
 
 /* Since CUDA 12.3 with data for the edges, which is not emulated. */
 CUDA_API int cuGraphAddNode_v2(struct graph_node **ret_node, struct graph *graph,
-                               struct graph_node *const *dependencies, const struct cuda_edge *data,
-                               size_t count, struct cuda_node *wanted)
+                               struct graph_node *const *dependencies, const CUgraphEdgeData *data,
+                               size_t count, CUgraphNodeParams *wanted)
 {
     if (data)
         return CUDA_ERROR_NOT_SUPPORTED;

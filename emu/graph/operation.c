@@ -49,10 +49,10 @@ int operation_run(struct stream *stream, const struct operation *operation)
 /* The pointers to the parameters, then the parameters themselves, in one piece of memory. */
 static int copy_parameters(struct kernel_call *call)
 {
-    struct cuda_kernel_node *node = &call->as_given;
-    const struct ptx_entry *entry = &node->function->entry;
-    void **from = node->parameters;
-    node->parameters = NULL;
+    CUDA_KERNEL_NODE_PARAMS *node = &call->as_given;
+    const struct ptx_entry *entry = &node->func->entry;
+    void **from = node->kernelParams;
+    node->kernelParams = NULL;
     if (!from || entry->parameter_count == 0)
         return CUDA_SUCCESS;
     size_t pointers_bytes = entry->parameter_count * sizeof(void *);
@@ -63,7 +63,7 @@ static int copy_parameters(struct kernel_call *call)
         parameters[i] = (char *)parameters + pointers_bytes + entry->parameters[i].offset;
         memcpy(parameters[i], from[i], entry->parameters[i].bytes);
     }
-    node->parameters = parameters;
+    node->kernelParams = parameters;
     return CUDA_SUCCESS;
 }
 
@@ -106,7 +106,7 @@ void operation_done(struct operation *operation)
 {
     switch (operation->type) {
     case CUDA_NODE_KERNEL:
-        free(operation->kernel.as_given.parameters);
+        free(operation->kernel.as_given.kernelParams);
         break;
     case CUDA_NODE_WAIT_EVENT:
     case CUDA_NODE_RECORD_EVENT:

@@ -10,7 +10,7 @@ enum { OPERATION_WORDS_MAX = 256 }; /* words that one operation writes or waits 
 
 /* A kernel with its parameters, ready for launch. */
 struct kernel_call {
-    struct cuda_kernel_node as_given; /* `parameters` point into the operation's own memory */
+    CUDA_KERNEL_NODE_PARAMS as_given; /* `kernelParams` point into the operation's own memory */
     struct emu_entry cost;
     bool cooperative;
 };
@@ -19,14 +19,14 @@ struct operation {
     enum cuda_node_type type;
     union {
         struct kernel_call kernel;
-        struct cuda_copy_3d copy;
-        struct cuda_fill_node fill;
-        struct cuda_host_node host;
+        CUDA_MEMCPY3D copy;
+        CUDA_MEMSET_NODE_PARAMS fill;
+        CUDA_HOST_NODE_PARAMS host;
         struct event *event;         /* a counted reference */
         struct graph_memory *memory; /* a counted reference; CUDA_NODE_ALLOCATE, CUDA_NODE_FREE */
         struct graph *graph;         /* owned */
         struct {
-            struct cuda_word_operation *list; /* owned */
+            CUstreamBatchMemOpParams *list; /* owned */
             unsigned count;
         } words;
     };
@@ -45,19 +45,19 @@ int operation_replace(struct operation *copy, const struct operation *by);
 void operation_done(struct operation *operation);
 
 /* launch.c: checks a kernel's shape and parameters, and computes its cost on the device.
- * `parameters` and `extra` of as_given may be the program's own. */
+ * `kernelParams` and `extra` of as_given may be the program's own. */
 int launch_prepare(const struct visible_device *visible, struct kernel_call *call);
 
 /* copy.c, fill.c: checks and runs copies and fills. */
-int copy_check(const struct cuda_copy_3d *copy);
-int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait);
-int fill_check(const struct cuda_fill_node *fill);
-int fill_run(struct stream *stream, const struct cuda_fill_node *fill);
+int copy_check(const CUDA_MEMCPY3D *copy);
+int copy_run(struct stream *stream, const CUDA_MEMCPY3D *copy, bool wait);
+int fill_check(const CUDA_MEMSET_NODE_PARAMS *fill);
+int fill_run(struct stream *stream, const CUDA_MEMSET_NODE_PARAMS *fill);
 
 /* Functions of host_work.c. */
-int host_work_call(struct stream *stream, const struct cuda_host_node *host);
-int host_work_word(struct stream *stream, const struct cuda_word_operation *word);
-int host_work_check_word(const struct cuda_word_operation *word);
+int host_work_call(struct stream *stream, const CUDA_HOST_NODE_PARAMS *host);
+int host_work_word(struct stream *stream, const CUstreamBatchMemOpParams *word);
+int host_work_check_word(const CUstreamBatchMemOpParams *word);
 /* Makes the stream wait until an event of another device has reached that record. */
 int host_work_wait_event(struct stream *stream, struct event *event, uint64_t record);
 /* Makes the stream write the event's word, or wait until the word is `value` or more. */

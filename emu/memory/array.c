@@ -17,7 +17,7 @@ enum {
 
 struct array {
     uint32_t magic; /* ARRAY_MAGIC */
-    struct cuda_array_3d_descriptor shape;
+    CUDA_ARRAY3D_DESCRIPTOR shape;
     size_t row_bytes, slice_bytes, bytes;
     uint64_t charged_bytes; /* 0: a level, whose bytes are charged with the mipmapped array */
     unsigned char *contents;
@@ -35,36 +35,36 @@ struct mipmapped_array {
     struct array levels[ARRAY_LEVELS_MAX];
 };
 
-static size_t element_bytes(const struct cuda_array_3d_descriptor *shape)
+static size_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
-    switch (shape->format) {
+    switch (shape->Format) {
     case CUDA_FORMAT_U8:
     case CUDA_FORMAT_S8:
-        return shape->channels;
+        return shape->NumChannels;
     case CUDA_FORMAT_U16:
     case CUDA_FORMAT_S16:
     case CUDA_FORMAT_HALF:
-        return 2 * (size_t)shape->channels;
+        return 2 * (size_t)shape->NumChannels;
     case CUDA_FORMAT_U32:
     case CUDA_FORMAT_S32:
     case CUDA_FORMAT_FLOAT:
-        return 4 * (size_t)shape->channels;
+        return 4 * (size_t)shape->NumChannels;
     default:
         return 0;
     }
 }
 
-static int check_shape(const struct cuda_array_3d_descriptor *shape)
+static int check_shape(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
-    if (shape->width == 0 || shape->width > ARRAY_WIDTH_MAX || shape->height > ARRAY_WIDTH_MAX ||
-        shape->depth > ARRAY_DEPTH_MAX || element_bytes(shape) == 0 ||
-        (shape->channels != 1 && shape->channels != 2 && shape->channels != 4))
+    if (shape->Width == 0 || shape->Width > ARRAY_WIDTH_MAX || shape->Height > ARRAY_WIDTH_MAX ||
+        shape->Depth > ARRAY_DEPTH_MAX || element_bytes(shape) == 0 ||
+        (shape->NumChannels != 1 && shape->NumChannels != 2 && shape->NumChannels != 4))
         return CUDA_ERROR_INVALID_VALUE;
-    if ((shape->flags & ~(unsigned)ARRAY_FLAGS_KNOWN) != 0)
+    if ((shape->Flags & ~(unsigned)ARRAY_FLAGS_KNOWN) != 0)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (shape->height == 0 && shape->depth > 0 && (shape->flags & ARRAY_LAYERED) == 0)
+    if (shape->Height == 0 && shape->Depth > 0 && (shape->Flags & ARRAY_LAYERED) == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if ((shape->flags & ARRAY_CUBEMAP) && shape->depth % 6 != 0)
+    if ((shape->Flags & ARRAY_CUBEMAP) && shape->Depth % 6 != 0)
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -77,9 +77,9 @@ static size_t at_least_one(size_t value)
 /* Computes the sizes of the shape; a dimension of 0 does not exist. */
 static void size_array(struct array *array)
 {
-    array->row_bytes = array->shape.width * element_bytes(&array->shape);
-    array->slice_bytes = array->row_bytes * at_least_one(array->shape.height);
-    array->bytes = array->slice_bytes * at_least_one(array->shape.depth);
+    array->row_bytes = array->shape.Width * element_bytes(&array->shape);
+    array->slice_bytes = array->row_bytes * at_least_one(array->shape.Height);
+    array->bytes = array->slice_bytes * at_least_one(array->shape.Depth);
 }
 
 static void *map_contents(size_t bytes)
@@ -89,7 +89,7 @@ static void *map_contents(size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-static int make_array(struct context *context, const struct cuda_array_3d_descriptor *shape,
+static int make_array(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *shape,
                       struct array **ret_array)
 {
     int r = check_shape(shape);
@@ -124,8 +124,7 @@ static int make_array(struct context *context, const struct cuda_array_3d_descri
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuArray3DCreate_v2(struct array **ret_array,
-                                const struct cuda_array_3d_descriptor *shape)
+CUDA_API int cuArray3DCreate_v2(struct array **ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
     struct context *context;
     int r = context_current(&context);
@@ -134,13 +133,13 @@ CUDA_API int cuArray3DCreate_v2(struct array **ret_array,
     return r == CUDA_SUCCESS ? make_array(context, shape, ret_array) : r;
 }
 
-CUDA_API int cuArrayCreate_v2(struct array **ret_array, const struct cuda_array_descriptor *shape)
+CUDA_API int cuArrayCreate_v2(struct array **ret_array, const CUDA_ARRAY_DESCRIPTOR *shape)
 {
-    const struct cuda_array_3d_descriptor whole = {
-        .width = shape ? shape->width : 0,
-        .height = shape ? shape->height : 0,
-        .format = shape ? shape->format : 0,
-        .channels = shape ? shape->channels : 0,
+    const CUDA_ARRAY3D_DESCRIPTOR whole = {
+        .Width = shape ? shape->Width : 0,
+        .Height = shape ? shape->Height : 0,
+        .Format = shape ? shape->Format : 0,
+        .NumChannels = shape ? shape->NumChannels : 0,
     };
     return cuArray3DCreate_v2(ret_array, shape ? &whole : NULL);
 }
@@ -156,8 +155,7 @@ static int array_resolve(const struct array *array)
     return array->context->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
 }
 
-CUDA_API int cuArray3DGetDescriptor_v2(struct cuda_array_3d_descriptor *ret_shape,
-                                       struct array *array)
+CUDA_API int cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret_shape, struct array *array)
 {
     int r = array_resolve(array);
     if (r == CUDA_SUCCESS && !ret_shape)
@@ -167,17 +165,17 @@ CUDA_API int cuArray3DGetDescriptor_v2(struct cuda_array_3d_descriptor *ret_shap
     return r;
 }
 
-CUDA_API int cuArrayGetDescriptor_v2(struct cuda_array_descriptor *ret_shape, struct array *array)
+CUDA_API int cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret_shape, struct array *array)
 {
     int r = array_resolve(array);
     if (r == CUDA_SUCCESS && !ret_shape)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
-        *ret_shape = (struct cuda_array_descriptor){
-            .width = array->shape.width,
-            .height = array->shape.height,
-            .format = array->shape.format,
-            .channels = array->shape.channels,
+        *ret_shape = (CUDA_ARRAY_DESCRIPTOR){
+            .Width = array->shape.Width,
+            .Height = array->shape.Height,
+            .Format = array->shape.Format,
+            .NumChannels = array->shape.NumChannels,
         };
     return r;
 }
@@ -236,8 +234,8 @@ int array_find(struct array *array, const struct array_box *box, unsigned char *
     if (!array || array->magic != ARRAY_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!is_inside(box->x_bytes, box->width_bytes, array->row_bytes) ||
-        !is_inside(box->y, box->height, at_least_one(array->shape.height)) ||
-        !is_inside(box->z, box->depth, at_least_one(array->shape.depth)))
+        !is_inside(box->y, box->height, at_least_one(array->shape.Height)) ||
+        !is_inside(box->z, box->depth, at_least_one(array->shape.Depth)))
         return CUDA_ERROR_INVALID_VALUE;
     *ret_at =
         array->contents + box->z * array->slice_bytes + box->y * array->row_bytes + box->x_bytes;
@@ -251,11 +249,11 @@ static size_t half(size_t value)
     return value > 1 ? value / 2 : value;
 }
 
-static unsigned levels_of(const struct cuda_array_3d_descriptor *shape, unsigned wanted)
+static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned wanted)
 {
-    size_t longest = shape->width > shape->height ? shape->width : shape->height;
-    if ((shape->flags & ARRAY_LAYERED) == 0 && shape->depth > longest)
-        longest = shape->depth;
+    size_t longest = shape->Width > shape->Height ? shape->Width : shape->Height;
+    if ((shape->Flags & ARRAY_LAYERED) == 0 && shape->Depth > longest)
+        longest = shape->Depth;
     unsigned most = 1;
     while (longest > 1) {
         longest /= 2;
@@ -266,10 +264,10 @@ static unsigned levels_of(const struct cuda_array_3d_descriptor *shape, unsigned
 
 /* Each level has half the width, height and depth of the level before; the number of layers
  * stays. */
-static int make_levels(struct mipmapped_array *mipmapped,
-                       const struct cuda_array_3d_descriptor *shape, unsigned count)
+static int make_levels(struct mipmapped_array *mipmapped, const CUDA_ARRAY3D_DESCRIPTOR *shape,
+                       unsigned count)
 {
-    struct cuda_array_3d_descriptor at = *shape;
+    CUDA_ARRAY3D_DESCRIPTOR at = *shape;
     for (unsigned i = 0; i < count; i++) {
         struct array *level = &mipmapped->levels[i];
         level->magic = ARRAY_MAGIC;
@@ -283,18 +281,17 @@ static int make_levels(struct mipmapped_array *mipmapped,
             return CUDA_ERROR_OUT_OF_MEMORY;
         mipmapped->level_count++;
         mipmapped->charged_bytes += level->bytes;
-        at.width = half(at.width);
-        at.height = half(at.height);
-        if ((at.flags & ARRAY_LAYERED) == 0)
-            at.depth = half(at.depth);
+        at.Width = half(at.Width);
+        at.Height = half(at.Height);
+        if ((at.Flags & ARRAY_LAYERED) == 0)
+            at.Depth = half(at.Depth);
     }
     mipmapped->charged_bytes = memory_charged(mipmapped->charged_bytes);
     return CUDA_SUCCESS;
 }
 
 CUDA_API int cuMipmappedArrayCreate(struct mipmapped_array **ret_mipmapped,
-                                    const struct cuda_array_3d_descriptor *shape,
-                                    unsigned level_count)
+                                    const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count)
 {
     struct context *context;
     int r = context_current(&context);

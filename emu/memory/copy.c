@@ -84,46 +84,46 @@ struct place {
     bool is_on_device;
 };
 
-static struct side side_from(const struct cuda_copy_3d *c)
+static struct side side_from(const CUDA_MEMCPY3D *c)
 {
-    return (struct side){c->from_type,    (void *)(uintptr_t)c->from_host,
-                         c->from_device,  c->from_array,
-                         c->from_x_bytes, c->from_y,
-                         c->from_z,       c->from_pitch,
-                         c->from_height};
+    return (struct side){c->srcMemoryType, (void *)(uintptr_t)c->srcHost,
+                         c->srcDevice,     c->srcArray,
+                         c->srcXInBytes,   c->srcY,
+                         c->srcZ,          c->srcPitch,
+                         c->srcHeight};
 }
 
-static struct side side_to(const struct cuda_copy_3d *c)
+static struct side side_to(const CUDA_MEMCPY3D *c)
 {
-    return (struct side){c->to_type, c->to_host, c->to_device, c->to_array, c->to_x_bytes,
-                         c->to_y,    c->to_z,    c->to_pitch,  c->to_height};
+    return (struct side){c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstXInBytes,
+                         c->dstY,          c->dstZ,    c->dstPitch,  c->dstHeight};
 }
 
 /* Computes the distances between rows and slices; a distance that no byte of the copy depends on
  * may be missing. */
-static int measure(const struct side *side, const struct cuda_copy_3d *copy, struct place *place)
+static int measure(const struct side *side, const CUDA_MEMCPY3D *copy, struct place *place)
 {
-    size_t width_bytes = copy->width_bytes;
+    size_t width_bytes = copy->WidthInBytes;
     if (side->x_bytes > SIZE_MAX / 4 || width_bytes > SIZE_MAX / 4)
         return CUDA_ERROR_INVALID_VALUE;
     size_t needed_bytes = side->x_bytes + width_bytes;
-    bool has_rows = copy->height > 1 || copy->depth > 1 || side->y > 0 || side->z > 0;
+    bool has_rows = copy->Height > 1 || copy->Depth > 1 || side->y > 0 || side->z > 0;
     place->row_bytes = side->pitch;
     if (place->row_bytes < needed_bytes) {
         if (has_rows && place->row_bytes != 0)
             return CUDA_ERROR_INVALID_VALUE;
         place->row_bytes = needed_bytes;
     }
-    size_t rows = side->height > 0 ? side->height : side->y + copy->height;
-    if (copy->depth > 1 && rows < side->y + copy->height)
+    size_t rows = side->height > 0 ? side->height : side->y + copy->Height;
+    if (copy->Depth > 1 && rows < side->y + copy->Height)
         return CUDA_ERROR_INVALID_VALUE;
     if (__builtin_mul_overflow(place->row_bytes, rows, &place->slice_bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 
-static int span_of(const struct place *place, const struct side *side,
-                   const struct cuda_copy_3d *copy, size_t *ret_start, size_t *ret_bytes)
+static int span_of(const struct place *place, const struct side *side, const CUDA_MEMCPY3D *copy,
+                   size_t *ret_start, size_t *ret_bytes)
 {
     size_t start, bytes, slices, rows;
     if (__builtin_mul_overflow(side->z, place->slice_bytes, &slices) ||
@@ -131,10 +131,10 @@ static int span_of(const struct place *place, const struct side *side,
         __builtin_add_overflow(slices, rows, &start) ||
         __builtin_add_overflow(start, side->x_bytes, &start))
         return CUDA_ERROR_INVALID_VALUE;
-    if (__builtin_mul_overflow(copy->depth - 1, place->slice_bytes, &slices) ||
-        __builtin_mul_overflow(copy->height - 1, place->row_bytes, &rows) ||
+    if (__builtin_mul_overflow(copy->Depth - 1, place->slice_bytes, &slices) ||
+        __builtin_mul_overflow(copy->Height - 1, place->row_bytes, &rows) ||
         __builtin_add_overflow(slices, rows, &bytes) ||
-        __builtin_add_overflow(bytes, copy->width_bytes, &bytes))
+        __builtin_add_overflow(bytes, copy->WidthInBytes, &bytes))
         return CUDA_ERROR_INVALID_VALUE;
     *ret_start = start;
     *ret_bytes = bytes;
@@ -142,8 +142,8 @@ static int span_of(const struct place *place, const struct side *side,
 }
 
 /* Resolves linear memory, of the host or of the device. Call under process.lock. */
-static int find_linear(struct process *process, const struct side *side,
-                       const struct cuda_copy_3d *copy, struct place *place)
+static int find_linear(struct process *process, const struct side *side, const CUDA_MEMCPY3D *copy,
+                       struct place *place)
 {
     size_t start, bytes;
     int r = measure(side, copy, place);
@@ -168,8 +168,8 @@ static int find_linear(struct process *process, const struct side *side,
 }
 
 /* Call under process.lock. */
-static int find_place(struct process *process, const struct side *side,
-                      const struct cuda_copy_3d *copy, struct place *place)
+static int find_place(struct process *process, const struct side *side, const CUDA_MEMCPY3D *copy,
+                      struct place *place)
 {
     *place = (struct place){0};
     if (side->type != CUDA_MEMORY_ARRAY) {
@@ -177,29 +177,29 @@ static int find_place(struct process *process, const struct side *side,
                         side->type == CUDA_MEMORY_UNIFIED;
         return is_known ? find_linear(process, side, copy, place) : CUDA_ERROR_INVALID_VALUE;
     }
-    const struct array_box box = {side->x_bytes,     side->y,      side->z,
-                                  copy->width_bytes, copy->height, copy->depth};
+    const struct array_box box = {side->x_bytes,      side->y,      side->z,
+                                  copy->WidthInBytes, copy->Height, copy->Depth};
     place->is_on_device = true;
     return array_find(side->array, &box, &place->at, &place->row_bytes, &place->slice_bytes);
 }
 
-static bool is_empty(const struct cuda_copy_3d *copy)
+static bool is_empty(const CUDA_MEMCPY3D *copy)
 {
-    return copy->width_bytes == 0 || copy->height == 0 || copy->depth == 0;
+    return copy->WidthInBytes == 0 || copy->Height == 0 || copy->Depth == 0;
 }
 
 /* Call under process.lock. */
-static int find_places(struct process *process, const struct cuda_copy_3d *copy,
-                       struct place *ret_from, struct place *ret_to)
+static int find_places(struct process *process, const CUDA_MEMCPY3D *copy, struct place *ret_from,
+                       struct place *ret_to)
 {
     const struct side from = side_from(copy), to = side_to(copy);
-    if (copy->from_level != 0 || copy->to_level != 0)
+    if (copy->srcLOD != 0 || copy->dstLOD != 0)
         return CUDA_ERROR_INVALID_VALUE;
     int r = find_place(process, &to, copy, ret_to);
     return r == CUDA_SUCCESS ? find_place(process, &from, copy, ret_from) : r;
 }
 
-int copy_check(const struct cuda_copy_3d *copy)
+int copy_check(const CUDA_MEMCPY3D *copy)
 {
     struct process *process;
     struct place from, to;
@@ -212,16 +212,16 @@ int copy_check(const struct cuda_copy_3d *copy)
     return r;
 }
 
-static void move(const struct place *from, const struct place *to, const struct cuda_copy_3d *copy)
+static void move(const struct place *from, const struct place *to, const CUDA_MEMCPY3D *copy)
 {
-    for (size_t z = 0; z < copy->depth; z++) {
-        for (size_t y = 0; y < copy->height; y++)
+    for (size_t z = 0; z < copy->Depth; z++) {
+        for (size_t y = 0; y < copy->Height; y++)
             memmove(to->at + z * to->slice_bytes + y * to->row_bytes,
-                    from->at + z * from->slice_bytes + y * from->row_bytes, copy->width_bytes);
+                    from->at + z * from->slice_bytes + y * from->row_bytes, copy->WidthInBytes);
     }
 }
 
-int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait)
+int copy_run(struct stream *stream, const CUDA_MEMCPY3D *copy, bool wait)
 {
     struct process *process = stream->context->process;
     struct place from, to;
@@ -235,7 +235,7 @@ int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait)
     if (r != CUDA_SUCCESS)
         return r;
     const struct emu_model *model = &stream->context->visible->device.state->model;
-    uint64_t bytes = copy->width_bytes * copy->height * copy->depth;
+    uint64_t bytes = copy->WidthInBytes * copy->Height * copy->Depth;
     if (from.is_on_device && to.is_on_device) /* every byte is read and written */
         return spend(stream, 2 * bytes, model->dram_gb_s, 0, EMU_TO_DEVICE, false);
     if (!from.is_on_device && !to.is_on_device)
@@ -244,7 +244,7 @@ int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait)
                  to.is_on_device ? EMU_TO_DEVICE : EMU_FROM_DEVICE, wait);
 }
 
-int copy_now(const struct cuda_copy_3d *copy)
+int copy_now(const CUDA_MEMCPY3D *copy)
 {
     struct stream *stream;
     int r = stream_resolve(NULL, &stream);
@@ -253,7 +253,7 @@ int copy_now(const struct cuda_copy_3d *copy)
     return r == CUDA_SUCCESS ? copy_run(stream, copy, true) : r;
 }
 
-int copy_later(const struct cuda_copy_3d *copy, struct stream *handle)
+int copy_later(const CUDA_MEMCPY3D *copy, struct stream *handle)
 {
     struct stream *stream;
     int r = stream_resolve_capturing(handle, &stream);
@@ -265,86 +265,86 @@ int copy_later(const struct cuda_copy_3d *copy, struct stream *handle)
     return operation_submit_to(stream, &operation);
 }
 
-struct cuda_copy_3d copy_row(int to_type, int from_type, size_t bytes)
+CUDA_MEMCPY3D copy_row(int to_type, int from_type, size_t bytes)
 {
-    return (struct cuda_copy_3d){
-        .to_type = to_type,
-        .from_type = from_type,
-        .width_bytes = bytes,
-        .height = 1,
-        .depth = 1,
+    return (CUDA_MEMCPY3D){
+        .dstMemoryType = to_type,
+        .srcMemoryType = from_type,
+        .WidthInBytes = bytes,
+        .Height = 1,
+        .Depth = 1,
     };
 }
 
-static struct cuda_copy_3d host_to_device(uint64_t to, const void *from, size_t bytes)
+static CUDA_MEMCPY3D host_to_device(uint64_t to, const void *from, size_t bytes)
 {
-    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_HOST, bytes);
-    copy.to_device = to;
-    copy.from_host = from;
+    CUDA_MEMCPY3D copy = copy_row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_HOST, bytes);
+    copy.dstDevice = to;
+    copy.srcHost = from;
     return copy;
 }
 
-static struct cuda_copy_3d device_to_host(void *to, uint64_t from, size_t bytes)
+static CUDA_MEMCPY3D device_to_host(void *to, uint64_t from, size_t bytes)
 {
-    struct cuda_copy_3d copy = copy_row(CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE, bytes);
-    copy.to_host = to;
-    copy.from_device = from;
+    CUDA_MEMCPY3D copy = copy_row(CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE, bytes);
+    copy.dstHost = to;
+    copy.srcDevice = from;
     return copy;
 }
 
-static struct cuda_copy_3d between(uint64_t to, uint64_t from, size_t bytes, int type)
+static CUDA_MEMCPY3D between(uint64_t to, uint64_t from, size_t bytes, int type)
 {
-    struct cuda_copy_3d copy = copy_row(type, type, bytes);
-    copy.to_device = to;
-    copy.from_device = from;
+    CUDA_MEMCPY3D copy = copy_row(type, type, bytes);
+    copy.dstDevice = to;
+    copy.srcDevice = from;
     return copy;
 }
 
 CUDA_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
-    const struct cuda_copy_3d copy = host_to_device(to, from, bytes);
+    const CUDA_MEMCPY3D copy = host_to_device(to, from, bytes);
     return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct stream *s)
 {
-    const struct cuda_copy_3d copy = host_to_device(to, from, bytes);
+    const CUDA_MEMCPY3D copy = host_to_device(to, from, bytes);
     return copy_later(&copy, s);
 }
 
 CUDA_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-    const struct cuda_copy_3d copy = device_to_host(to, from, bytes);
+    const CUDA_MEMCPY3D copy = device_to_host(to, from, bytes);
     return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct stream *s)
 {
-    const struct cuda_copy_3d copy = device_to_host(to, from, bytes);
+    const CUDA_MEMCPY3D copy = device_to_host(to, from, bytes);
     return copy_later(&copy, s);
 }
 
 CUDA_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
 {
-    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
+    const CUDA_MEMCPY3D copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
     return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
 {
-    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
+    const CUDA_MEMCPY3D copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
     return copy_later(&copy, s);
 }
 
 CUDA_API int cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
 {
-    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
+    const CUDA_MEMCPY3D copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
     return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
 {
-    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
+    const CUDA_MEMCPY3D copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
     return copy_later(&copy, s);
 }
 

@@ -5,18 +5,18 @@
 #include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
-static bool is_empty(const struct cuda_fill_node *fill)
+static bool is_empty(const CUDA_MEMSET_NODE_PARAMS *fill)
 {
     return fill->width == 0 || fill->height == 0;
 }
 
 /* Call under process.lock. */
-static int find(struct process *process, const struct cuda_fill_node *fill, unsigned char **ret_at,
-                size_t *ret_row_bytes)
+static int find(struct process *process, const CUDA_MEMSET_NODE_PARAMS *fill,
+                unsigned char **ret_at, size_t *ret_row_bytes)
 {
     size_t row_bytes, before_bytes = 0, bytes;
-    unsigned element = fill->element_bytes;
-    if ((element != 1 && element != 2 && element != 4) || fill->to % element != 0 ||
+    unsigned element = fill->elementSize;
+    if ((element != 1 && element != 2 && element != 4) || fill->dst % element != 0 ||
         __builtin_mul_overflow(fill->width, (size_t)element, &row_bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (fill->height > 1 && (fill->pitch < row_bytes || fill->pitch % element != 0))
@@ -26,10 +26,10 @@ static int find(struct process *process, const struct cuda_fill_node *fill, unsi
     if (__builtin_add_overflow(before_bytes, row_bytes, &bytes))
         return CUDA_ERROR_INVALID_VALUE;
     *ret_row_bytes = row_bytes;
-    return copy_contents(process, fill->to, bytes, ret_at);
+    return copy_contents(process, fill->dst, bytes, ret_at);
 }
 
-int fill_check(const struct cuda_fill_node *fill)
+int fill_check(const CUDA_MEMSET_NODE_PARAMS *fill)
 {
     struct process *process;
     unsigned char *at;
@@ -53,7 +53,7 @@ static void fill_row(unsigned char *at, size_t bytes, unsigned value, unsigned e
         memcpy(at + i, &value, element_bytes); /* the low bytes come first */
 }
 
-int fill_run(struct stream *stream, const struct cuda_fill_node *fill)
+int fill_run(struct stream *stream, const CUDA_MEMSET_NODE_PARAMS *fill)
 {
     struct process *process = stream->context->process;
     unsigned char *at;
@@ -63,12 +63,12 @@ int fill_run(struct stream *stream, const struct cuda_fill_node *fill)
     pthread_mutex_lock(&process->lock);
     int r = find(process, fill, &at, &row_bytes);
     for (size_t y = 0; y < fill->height && r == CUDA_SUCCESS; y++)
-        fill_row(at + y * fill->pitch, row_bytes, fill->value, fill->element_bytes);
+        fill_row(at + y * fill->pitch, row_bytes, fill->value, fill->elementSize);
     pthread_mutex_unlock(&process->lock);
     return r == CUDA_SUCCESS ? copy_spend_device(stream, row_bytes * fill->height) : r;
 }
 
-static int submit(const struct cuda_fill_node *fill, struct stream *handle)
+static int submit(const CUDA_MEMSET_NODE_PARAMS *fill, struct stream *handle)
 {
     struct stream *stream;
     int r = stream_resolve_capturing(handle, &stream);
@@ -82,32 +82,26 @@ static int submit(const struct cuda_fill_node *fill, struct stream *handle)
 
 /* Calls without a stream use the default stream, and do not wait either. */
 #define FILL(bits, suffix, type)                                                                   \
-    CUDA_API int cuMemsetD##bits##suffix(uint64_t to, type value, size_t count);                   \
     CUDA_API int cuMemsetD##bits##suffix(uint64_t to, type value, size_t count)                    \
     {                                                                                              \
-        const struct cuda_fill_node fill = {to, 0, value, (bits) / 8, count, 1};                   \
+        const CUDA_MEMSET_NODE_PARAMS fill = {to, 0, value, (bits) / 8, count, 1};                 \
         return submit(&fill, NULL);                                                                \
     }                                                                                              \
-    CUDA_API int cuMemsetD##bits##Async(uint64_t to, type value, size_t count, struct stream *s);  \
     CUDA_API int cuMemsetD##bits##Async(uint64_t to, type value, size_t count, struct stream *s)   \
     {                                                                                              \
-        const struct cuda_fill_node fill = {to, 0, value, (bits) / 8, count, 1};                   \
+        const CUDA_MEMSET_NODE_PARAMS fill = {to, 0, value, (bits) / 8, count, 1};                 \
         return submit(&fill, s);                                                                   \
     }                                                                                              \
     CUDA_API int cuMemsetD2D##bits##suffix(uint64_t to, size_t pitch, type value, size_t width,    \
-                                           size_t height);                                         \
-    CUDA_API int cuMemsetD2D##bits##suffix(uint64_t to, size_t pitch, type value, size_t width,    \
                                            size_t height)                                          \
     {                                                                                              \
-        const struct cuda_fill_node fill = {to, pitch, value, (bits) / 8, width, height};          \
+        const CUDA_MEMSET_NODE_PARAMS fill = {to, pitch, value, (bits) / 8, width, height};        \
         return submit(&fill, NULL);                                                                \
     }                                                                                              \
     CUDA_API int cuMemsetD2D##bits##Async(uint64_t to, size_t pitch, type value, size_t width,     \
-                                          size_t height, struct stream *s);                        \
-    CUDA_API int cuMemsetD2D##bits##Async(uint64_t to, size_t pitch, type value, size_t width,     \
                                           size_t height, struct stream *s)                         \
     {                                                                                              \
-        const struct cuda_fill_node fill = {to, pitch, value, (bits) / 8, width, height};          \
+        const CUDA_MEMSET_NODE_PARAMS fill = {to, pitch, value, (bits) / 8, width, height};        \
         return submit(&fill, s);                                                                   \
     }
 FILL(8, _v2, unsigned char)

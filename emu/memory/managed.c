@@ -73,7 +73,7 @@ static uint64_t move(struct allocation *managed, uint64_t bytes, bool to_device)
     return moved_bytes;
 }
 
-static int check_location(const struct process *process, const struct cuda_location *location)
+static int check_location(const struct process *process, const CUmemLocation *location)
 {
     switch (location->type) {
     case CUDA_LOCATION_DEVICE:
@@ -87,7 +87,7 @@ static int check_location(const struct process *process, const struct cuda_locat
     }
 }
 
-CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, struct cuda_location location,
+CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, CUmemLocation location,
                                    unsigned flags, struct stream *handle)
 {
     struct stream *stream;
@@ -117,10 +117,10 @@ CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, struct cuda_l
 }
 
 /* The older calls name the host as device -1. */
-static struct cuda_location location_of(int device)
+static CUmemLocation location_of(int device)
 {
-    return device == LEGACY_HOST_DEVICE ? (struct cuda_location){CUDA_LOCATION_HOST, 0}
-                                        : (struct cuda_location){CUDA_LOCATION_DEVICE, device};
+    return device == LEGACY_HOST_DEVICE ? (CUmemLocation){CUDA_LOCATION_HOST, 0}
+                                        : (CUmemLocation){CUDA_LOCATION_DEVICE, device};
 }
 
 CUDA_API int cuMemPrefetchAsync(uint64_t address, size_t bytes, int device, struct stream *handle)
@@ -129,8 +129,7 @@ CUDA_API int cuMemPrefetchAsync(uint64_t address, size_t bytes, int device, stru
 }
 
 /* Advice changes the speed of memory, never its contents; here it changes nothing. */
-CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
-                            struct cuda_location location)
+CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice, CUmemLocation location)
 {
     struct process *process;
     int r = process_ready(&process);
@@ -150,7 +149,7 @@ CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
 CUDA_API int cuMemAdvise(uint64_t address, size_t bytes, int advice, int device)
 {
     struct process *process;
-    struct cuda_location location = location_of(device);
+    CUmemLocation location = location_of(device);
     int r = process_ready(&process);
     if (r == CUDA_SUCCESS && (advice == ADVICE_PREFERRED_LOCATION || advice == ADVICE_ACCESSED_BY))
         r = check_location(process, &location);

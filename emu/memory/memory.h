@@ -41,11 +41,11 @@ int copy_spend_host(struct stream *stream, uint64_t bytes, enum emu_direction di
 /* Enqueues an operation that lasts as long as a copy of `bytes` within device memory. */
 int copy_spend_device(struct stream *stream, uint64_t bytes);
 /* A copy of one row, without its addresses. */
-struct cuda_copy_3d copy_row(int to_type, int from_type, size_t bytes);
+CUDA_MEMCPY3D copy_row(int to_type, int from_type, size_t bytes);
 /* Copies in the default stream; a copy to or from the host is complete on return. */
-int copy_now(const struct cuda_copy_3d *copy);
+int copy_now(const CUDA_MEMCPY3D *copy);
 /* Copies in the given stream. */
-int copy_later(const struct cuda_copy_3d *copy, struct stream *handle);
+int copy_later(const CUDA_MEMCPY3D *copy, struct stream *handle);
 /* Finds the contents of an address of the device, or of host memory that the device can access.
  * Call under process.lock. Errors: CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED. */
 int copy_contents(struct process *process, uint64_t address, size_t bytes,

@@ -298,17 +298,17 @@ CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_properties *wanted)
+CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const CUmemPoolProps *wanted)
 {
     struct process *process;
     struct visible_device *visible;
     int r = process_ready(&process);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!ret_pool || !wanted || wanted->allocation_type != CUDA_ALLOCATION_PINNED)
+    if (!ret_pool || !wanted || wanted->allocType != CUDA_ALLOCATION_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (wanted->location.type != CUDA_LOCATION_DEVICE || wanted->handle_types != 0 ||
-        wanted->max_bytes != 0)
+    if (wanted->location.type != CUDA_LOCATION_DEVICE || wanted->handleTypes != 0 ||
+        wanted->maxSize != 0)
         return CUDA_ERROR_NOT_SUPPORTED;
     r = process_device(wanted->location.id, &process, &visible);
     if (r != CUDA_SUCCESS)
@@ -434,7 +434,7 @@ CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value
 }
 
 /* Only the pool's own device can access its memory. */
-CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_location *location)
+CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, CUmemLocation *location)
 {
     enum { ACCESS_NONE = 0, ACCESS_READ_WRITE = 3 };
     struct process *process;
@@ -451,28 +451,27 @@ CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_l
 }
 
 /* Since CUDA 13: the pool of a location, by type of allocation. */
-static int check_place(const struct cuda_location *location, int type)
+static int check_place(const CUmemLocation *location, int type)
 {
     if (!location || type != CUDA_ALLOCATION_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     return location->type == CUDA_LOCATION_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, struct cuda_location *location,
-                                    int type)
+CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, CUmemLocation *location, int type)
 {
     int r = check_place(location, type);
     return r == CUDA_SUCCESS ? without_device(cuDeviceGetDefaultMemPool(ret_pool, location->id))
                              : r;
 }
 
-CUDA_API int cuMemGetMemPool(struct pool **ret_pool, struct cuda_location *location, int type)
+CUDA_API int cuMemGetMemPool(struct pool **ret_pool, CUmemLocation *location, int type)
 {
     int r = check_place(location, type);
     return r == CUDA_SUCCESS ? cuDeviceGetMemPool(ret_pool, location->id) : r;
 }
 
-CUDA_API int cuMemSetMemPool(struct cuda_location *location, int type, struct pool *pool)
+CUDA_API int cuMemSetMemPool(CUmemLocation *location, int type, struct pool *pool)
 {
     int r = check_place(location, type);
     return r == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, pool) : r;

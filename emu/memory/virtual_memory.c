@@ -71,25 +71,24 @@ static void drop_reference(struct physical *physical)
     free(physical);
 }
 
-static int check_properties(const struct cuda_allocation_properties *wanted)
+static int check_properties(const CUmemAllocationProp *wanted)
 {
     if (!wanted || wanted->type != CUDA_ALLOCATION_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     return wanted->location.type == CUDA_LOCATION_DEVICE &&
-                   (wanted->handle_types & ~CUDA_HANDLE_POSIX_FD) == 0
+                   (wanted->requestedHandleTypes & ~CUDA_HANDLE_POSIX_FD) == 0
                ? CUDA_SUCCESS
                : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static int check_device(const struct process *process, const struct cuda_location *location)
+static int check_device(const struct process *process, const CUmemLocation *location)
 {
     return location->id >= 0 && (unsigned)location->id < process->device_count
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
-                                           const struct cuda_allocation_properties *wanted,
+CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes, const CUmemAllocationProp *wanted,
                                            int option)
 {
     enum { OPTION_MINIMUM = 0, OPTION_RECOMMENDED = 1 };
@@ -262,7 +261,7 @@ static int make_physical(struct process *process, unsigned ordinal, size_t bytes
 }
 
 CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
-                         const struct cuda_allocation_properties *wanted, unsigned long long flags)
+                         const CUmemAllocationProp *wanted, unsigned long long flags)
 {
     struct process *process;
     int r = process_ready(&process);
@@ -275,8 +274,8 @@ CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
     if (!ret_handle || bytes == 0 || !is_whole(bytes) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&process->lock);
-    r = make_physical(process, (unsigned)wanted->location.id, bytes, wanted->handle_types != 0,
-                      ret_handle);
+    r = make_physical(process, (unsigned)wanted->location.id, bytes,
+                      wanted->requestedHandleTypes != 0, ret_handle);
     pthread_mutex_unlock(&process->lock);
     return r;
 }
@@ -392,7 +391,7 @@ CUDA_API int cuMemUnmap(uint64_t address, size_t bytes)
     return r;
 }
 
-CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_access *access,
+CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const CUmemAccessDesc *access,
                             size_t count)
 {
     struct process *process;
@@ -424,7 +423,7 @@ CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_ac
     return r;
 }
 
-CUDA_API int cuMemGetAccess(unsigned long long *ret_flags, const struct cuda_location *location,
+CUDA_API int cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location,
                             uint64_t address)
 {
     struct process *process;
@@ -464,21 +463,18 @@ CUDA_API int cuMemRetainAllocationHandle(struct physical **ret_handle, void *add
     return r;
 }
 
-CUDA_API int
-cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_properties,
-                                       struct physical *handle);
-CUDA_API int
-cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_properties,
-                                       struct physical *handle)
+CUDA_API int cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret_properties,
+                                                    struct physical *handle)
 {
     struct process *process;
     int r = physical_resolve(handle, &process);
     if (r == CUDA_SUCCESS && !ret_properties)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
-        *ret_properties = (struct cuda_allocation_properties){
+        *ret_properties = (CUmemAllocationProp){
             .type = CUDA_ALLOCATION_PINNED,
-            .handle_types = handle->fd >= 0 && !handle->is_imported ? CUDA_HANDLE_POSIX_FD : 0,
+            .requestedHandleTypes =
+                handle->fd >= 0 && !handle->is_imported ? CUDA_HANDLE_POSIX_FD : 0,
             .location = {CUDA_LOCATION_DEVICE, (int)handle->ordinal},
         };
     return r;

@@ -1,9 +1,9 @@
 /*
  * The types of the CUDA driver API that api/cuda_calls.def uses, under CUDA's own names, and the
- * types of the calls. The list of calls therefore compiles without cuda.h, and tests/shim/types.sh
- * checks the list against cuda.h. A struct contains only the fields that gpumux uses;
- * cuda_types.def lists their offsets, and a test checks this header and cuda.h against these
- * offsets.
+ * types of the calls; the shim and the emulated driver share them. The list of calls therefore
+ * compiles without cuda.h, and tests/shim/types.sh checks the list against cuda.h. A struct names
+ * only the fields that gpumux uses; cuda_types.def lists their offsets, and a test checks this
+ * header and cuda.h against these offsets.
  */
 #pragma once
 #include <stddef.h>
@@ -16,26 +16,33 @@
 
 typedef int CUresult;
 typedef int CUdevice;
-typedef unsigned long long CUdeviceptr;
-typedef unsigned long long CUmemGenericAllocationHandle;
+typedef uint64_t CUdeviceptr;
 
-typedef struct CUctx_st *CUcontext;
-typedef struct CUgreenCtx_st *CUgreenCtx;
-typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
-typedef struct CUmod_st *CUmodule;
-typedef struct CUlib_st *CUlibrary;
-typedef struct CUfunc_st *CUfunction;
-typedef struct CUkern_st *CUkernel;
-typedef struct CUarray_st *CUarray;
-typedef struct CUmipmappedArray_st *CUmipmappedArray;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphNode_st *CUgraphNode;
-typedef struct CUgraphExec_st *CUgraphExec;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef struct CUextMemory_st *CUexternalMemory;
-typedef struct CUuserObject_st *CUuserObject;
+/* Handles: CUDA's name, and the name of the object. The emulated driver, which has the objects, and
+ * programs that treat handles as plain pointers define CUDA_HANDLE before including this header. */
+#ifndef CUDA_HANDLE
+#define CUDA_HANDLE(word, object) typedef struct word##_st *word;
+typedef uint64_t CUmemGenericAllocationHandle; /* CUDA's only handle that is a number */
+#else
+CUDA_HANDLE(CUmemGenericAllocationHandle, physical)
+#endif
+CUDA_HANDLE(CUarray, array)
+CUDA_HANDLE(CUcontext, context)
+CUDA_HANDLE(CUdevResourceDesc, resources)
+CUDA_HANDLE(CUevent, event)
+CUDA_HANDLE(CUexternalMemory, external_memory)
+CUDA_HANDLE(CUfunction, function)
+CUDA_HANDLE(CUgraph, graph)
+CUDA_HANDLE(CUgraphExec, graph_exec)
+CUDA_HANDLE(CUgraphNode, graph_node)
+CUDA_HANDLE(CUgreenCtx, green_context)
+CUDA_HANDLE(CUkernel, function)
+CUDA_HANDLE(CUlibrary, module)
+CUDA_HANDLE(CUmemoryPool, pool)
+CUDA_HANDLE(CUmipmappedArray, mipmapped_array)
+CUDA_HANDLE(CUmodule, module)
+CUDA_HANDLE(CUstream, stream)
+CUDA_HANDLE(CUuserObject, user_object)
 typedef void (*CUhostFn)(void *);
 typedef void (*CUstreamCallback)(CUstream, CUresult, void *);
 typedef size_t (*CUoccupancyB2DSize)(int);
@@ -51,25 +58,14 @@ typedef int CUstreamCaptureMode, CUstreamCaptureStatus;
 
 /* Structs that gpumux at most passes on. */
 typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
-typedef struct CUcheckpointRestoreArgs_st CUcheckpointRestoreArgs;
 typedef struct CUcheckpointUnlockArgs_st CUcheckpointUnlockArgs;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
-typedef struct CUgraphEdgeData_st CUgraphEdgeData;
-typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
-typedef struct CUmemAccessDesc_st CUmemAccessDesc;
 typedef struct CUmemDecompressParams_st CUmemDecompressParams;
 typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
-typedef struct CUlaunchAttribute_st CUlaunchAttribute;
-typedef union CUstreamAttrValue_union CUstreamAttrValue;
-typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
-typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_st CUDA_BATCH_MEM_OP_NODE_PARAMS;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
-typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
-typedef struct CUDA_HOST_NODE_PARAMS_st CUDA_HOST_NODE_PARAMS;
-typedef struct CUDA_MEMSET_NODE_PARAMS_st CUDA_MEMSET_NODE_PARAMS;
 
 typedef struct {
     char bytes[16];
@@ -86,9 +82,20 @@ typedef struct {
 } CUcheckpointLockArgs;
 
 typedef struct {
+    void *gpuPairs;
+    unsigned gpuPairsCount;
+    char rest[52];
+} CUcheckpointRestoreArgs;
+
+typedef struct {
     int type;
     int id;
 } CUmemLocation;
+
+typedef struct {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
 
 typedef struct {
     int type;
@@ -105,6 +112,16 @@ typedef struct {
     size_t maxSize;
     char rest[56];
 } CUmemPoolProps;
+
+typedef struct {
+    char pad[64];
+} CUstreamAttrValue;
+
+typedef struct {
+    int id;
+    char pad[4];
+    CUstreamAttrValue value;
+} CUlaunchAttribute;
 
 typedef struct {
     unsigned gridDimX, gridDimY, gridDimZ;
@@ -221,7 +238,7 @@ typedef struct {
 
 typedef struct {
     CUmemPoolProps poolProps;
-    const void *accessDescs;
+    const CUmemAccessDesc *accessDescs;
     size_t accessDescCount;
     size_t bytesize;
     CUdeviceptr dptr;
@@ -234,29 +251,82 @@ typedef struct {
     unsigned sharedMemBytes;
     void **kernelParams;
     void **extra;
-} CUDA_KERNEL_NODE_PARAMS_v1;
-
-typedef struct {
-    CUfunction func;
-    unsigned gridDimX, gridDimY, gridDimZ;
-    unsigned blockDimX, blockDimY, blockDimZ;
-    unsigned sharedMemBytes;
-    void **kernelParams;
-    void **extra;
     CUkernel kern;
     CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
+
+typedef CUDA_KERNEL_NODE_PARAMS CUDA_KERNEL_NODE_PARAMS_v1; /* without kern and ctx */
+
+typedef struct {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned value;
+    unsigned elementSize;
+    size_t width, height; /* width in elements, height in rows */
+} CUDA_MEMSET_NODE_PARAMS;
+
+typedef struct {
+    CUhostFn fn;
+    void *userData;
+} CUDA_HOST_NODE_PARAMS;
+
+/* In CUDA a union, whose members for waits and writes share this layout. */
+typedef struct {
+    int operation;
+    CUdeviceptr address;
+    uint64_t value; /* a 32-bit operation uses the lower 32 bits */
+    unsigned flags;
+    CUdeviceptr alias;
+    uint64_t reserved;
+} CUstreamBatchMemOpParams;
+
+typedef struct {
+    CUcontext ctx;
+    unsigned count;
+    CUstreamBatchMemOpParams *paramArray;
+    unsigned flags;
+} CUDA_BATCH_MEM_OP_NODE_PARAMS;
 
 typedef struct {
     CUgraphNodeType type;
     int reserved0[3];
     union {
-        CUDA_MEM_ALLOC_NODE_PARAMS alloc; /* type CU_GRAPH_NODE_MEM_ALLOC */
         CUDA_KERNEL_NODE_PARAMS kernel;
+        struct {
+            int flags, reserved;
+            CUcontext copyCtx;
+            CUDA_MEMCPY3D copyParams;
+        } memcpy;
+        struct {
+            CUDA_MEMSET_NODE_PARAMS params;
+            CUcontext ctx;
+        } memset;
+        CUDA_HOST_NODE_PARAMS host;
+        CUgraph graph;
+        CUevent eventWait, eventRecord;
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc; /* type CU_GRAPH_NODE_MEM_ALLOC */
+        CUdeviceptr free;
+        CUDA_BATCH_MEM_OP_NODE_PARAMS memOp;
         long long reserved1[29];
     };
     long long reserved2;
 } CUgraphNodeParams;
+
+typedef struct {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+
+typedef struct {
+    uint64_t flags;
+    CUstream hUploadStream;
+    CUgraphNode hErrNode_out;
+    int result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
+
+typedef struct {
+    CUgraphExecUpdateResult result;
+    CUgraphNode errorNode, errorFromNode;
+} CUgraphExecUpdateResultInfo;
 
 enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
 

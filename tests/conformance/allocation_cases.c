@@ -23,8 +23,8 @@ void case_pitched_memory_has_aligned_rows(struct conformance *t)
 
 static void check_advice(struct conformance *t, uint64_t managed, uint64_t plain)
 {
-    const struct cuda_location device = {CUDA_LOCATION_DEVICE, 0};
-    const struct cuda_location nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
+    const CUmemLocation device = {CUDA_LOCATION_DEVICE, 0};
+    const CUmemLocation nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
     EXPECT(t, cuMemAdvise, CUDA_SUCCESS, (managed, MIB, ADVISE_PREFERRED, 0));
     EXPECT(t, cuMemAdvise, CUDA_ERROR_INVALID_VALUE, (managed, MIB, NO_ADVICE, 0));
     EXPECT(t, cuMemAdvise, CUDA_ERROR_INVALID_VALUE, (plain, MIB, ADVISE_PREFERRED, 0));
@@ -36,8 +36,8 @@ static void check_advice(struct conformance *t, uint64_t managed, uint64_t plain
 
 void case_managed_memory_reaches_host(struct conformance *t)
 {
-    const struct cuda_location device = {CUDA_LOCATION_DEVICE, 0}, host = {CUDA_LOCATION_HOST, 0};
-    const struct cuda_location nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
+    const CUmemLocation device = {CUDA_LOCATION_DEVICE, 0}, host = {CUDA_LOCATION_HOST, 0};
+    const CUmemLocation nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
     uint64_t managed = 0, plain = 0;
     conformance_open_device(t);
     EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&plain, MIB));
@@ -99,8 +99,8 @@ static void check_pool_memory(struct conformance *t, void *pool)
 
 void case_pools_keep_memory_until_trim(struct conformance *t)
 {
-    struct cuda_pool_properties wanted = {
-        .allocation_type = CUDA_ALLOCATION_PINNED,
+    CUmemPoolProps wanted = {
+        .allocType = CUDA_ALLOCATION_PINNED,
         .location = {CUDA_LOCATION_DEVICE, 0},
     };
     void *standard = NULL, *current = NULL, *own = NULL;

@@ -7,35 +7,35 @@ enum { WIDTH = 64, HEIGHT = 16, DEPTH = 4, PLANE = WIDTH * HEIGHT, NO_FORMAT = 0
 #define NOT_DEVICE_MEMORY UINT64_C(0x123450)
 
 /* Arrays with elements of one byte. */
-static const struct cuda_array_descriptor plane = {WIDTH, HEIGHT, CUDA_FORMAT_U8, 1};
-static const struct cuda_array_3d_descriptor box = {WIDTH, HEIGHT, DEPTH, CUDA_FORMAT_U8, 1, 0};
+static const CUDA_ARRAY_DESCRIPTOR plane = {WIDTH, HEIGHT, CUDA_FORMAT_U8, 1};
+static const CUDA_ARRAY3D_DESCRIPTOR box = {WIDTH, HEIGHT, DEPTH, CUDA_FORMAT_U8, 1, 0};
 
 void case_arrays_report_their_shape(struct conformance *t)
 {
     void *flat = NULL, *deep = NULL, *none = NULL;
-    struct cuda_array_descriptor wrong = plane, found = {0};
-    struct cuda_array_3d_descriptor wrong_3d = box, found_3d = {0};
+    CUDA_ARRAY_DESCRIPTOR wrong = plane, found = {0};
+    CUDA_ARRAY3D_DESCRIPTOR wrong_3d = box, found_3d = {0};
     conformance_open_device(t);
     EXPECT(t, cuArrayCreate_v2, CUDA_SUCCESS, (&flat, &plane));
     EXPECT(t, cuArrayCreate_v2, CUDA_ERROR_INVALID_VALUE, (&none, NULL));
     EXPECT(t, cuArrayCreate_v2, CUDA_ERROR_INVALID_VALUE, (NULL, &plane));
-    wrong.width = 0;
+    wrong.Width = 0;
     EXPECT(t, cuArrayCreate_v2, CUDA_ERROR_INVALID_VALUE, (&none, &wrong));
     wrong = plane;
-    wrong.channels = 3;
+    wrong.NumChannels = 3;
     EXPECT(t, cuArrayCreate_v2, CUDA_ERROR_INVALID_VALUE, (&none, &wrong));
     EXPECT(t, cuArrayGetDescriptor_v2, CUDA_SUCCESS, (&found, flat));
     CHECK(t, cuArrayGetDescriptor_v2,
-          found.width == WIDTH && found.height == HEIGHT && found.format == CUDA_FORMAT_U8 &&
-              found.channels == 1);
+          found.Width == WIDTH && found.Height == HEIGHT && found.Format == CUDA_FORMAT_U8 &&
+              found.NumChannels == 1);
     EXPECT(t, cuArrayGetDescriptor_v2, CUDA_ERROR_INVALID_VALUE, (NULL, flat));
     EXPECT(t, cuArray3DGetDescriptor_v2, CUDA_SUCCESS, (&found_3d, flat));
-    CHECK(t, cuArray3DGetDescriptor_v2, found_3d.height == HEIGHT && found_3d.depth == 0);
+    CHECK(t, cuArray3DGetDescriptor_v2, found_3d.Height == HEIGHT && found_3d.Depth == 0);
     EXPECT(t, cuArray3DCreate_v2, CUDA_SUCCESS, (&deep, &box));
-    wrong_3d.width = 0;
+    wrong_3d.Width = 0;
     EXPECT(t, cuArray3DCreate_v2, CUDA_ERROR_INVALID_VALUE, (&none, &wrong_3d));
     EXPECT(t, cuArray3DGetDescriptor_v2, CUDA_SUCCESS, (&found_3d, deep));
-    CHECK(t, cuArray3DGetDescriptor_v2, found_3d.depth == DEPTH && found_3d.flags == 0);
+    CHECK(t, cuArray3DGetDescriptor_v2, found_3d.Depth == DEPTH && found_3d.Flags == 0);
     EXPECT(t, cuArray3DGetDescriptor_v2, CUDA_ERROR_INVALID_VALUE, (NULL, deep));
     EXPECT(t, cuArrayDestroy, CUDA_SUCCESS, (flat));
     EXPECT(t, cuArrayDestroy, CUDA_SUCCESS, (deep));
@@ -45,11 +45,11 @@ void case_arrays_report_their_shape(struct conformance *t)
 /* An array is device memory like any other. */
 void case_arrays_use_device_memory(struct conformance *t)
 {
-    const struct cuda_array_descriptor large = {8192, 8192, CUDA_FORMAT_FLOAT, 1};
+    const CUDA_ARRAY_DESCRIPTOR large = {8192, 8192, CUDA_FORMAT_FLOAT, 1};
     size_t before = 0, after = 0, total = 0;
     void *array = NULL, *mipmapped = NULL, *level = NULL, *none = NULL;
-    struct cuda_array_3d_descriptor found = {0};
-    const struct cuda_array_3d_descriptor square = {WIDTH, WIDTH, 0, CUDA_FORMAT_HALF, 2, 0};
+    CUDA_ARRAY3D_DESCRIPTOR found = {0};
+    const CUDA_ARRAY3D_DESCRIPTOR square = {WIDTH, WIDTH, 0, CUDA_FORMAT_HALF, 2, 0};
     conformance_open_device(t);
     EXPECT(t, cuMemGetInfo_v2, CUDA_SUCCESS, (&before, &total));
     EXPECT(t, cuArrayCreate_v2, CUDA_SUCCESS, (&array, &large));
@@ -63,7 +63,7 @@ void case_arrays_use_device_memory(struct conformance *t)
     EXPECT(t, cuMipmappedArrayCreate, CUDA_ERROR_INVALID_VALUE, (&none, NULL, 3));
     EXPECT(t, cuMipmappedArrayGetLevel, CUDA_SUCCESS, (&level, mipmapped, 1));
     EXPECT(t, cuArray3DGetDescriptor_v2, CUDA_SUCCESS, (&found, level));
-    CHECK(t, cuMipmappedArrayGetLevel, found.width == WIDTH / 2 && found.height == WIDTH / 2);
+    CHECK(t, cuMipmappedArrayGetLevel, found.Width == WIDTH / 2 && found.Height == WIDTH / 2);
     EXPECT(t, cuMipmappedArrayGetLevel, CUDA_ERROR_INVALID_VALUE, (&level, mipmapped, 99));
     EXPECT(t, cuMipmappedArrayGetLevel, CUDA_ERROR_INVALID_VALUE, (NULL, mipmapped, 0));
     EXPECT(t, cuMipmappedArrayDestroy, CUDA_SUCCESS, (mipmapped));
@@ -79,7 +79,7 @@ static void count_up(unsigned char *bytes, size_t count)
 /* Rows of arrays, one at a time. */
 void case_array_copies_are_exact(struct conformance *t)
 {
-    const struct cuda_array_descriptor line = {PLANE, 0, CUDA_FORMAT_U8, 1};
+    const CUDA_ARRAY_DESCRIPTOR line = {PLANE, 0, CUDA_FORMAT_U8, 1};
     unsigned char from[PLANE], to[PLANE];
     void *a = NULL, *b = NULL;
     uint64_t device = 0;
@@ -127,44 +127,44 @@ void case_plane_copies_are_exact(struct conformance *t)
     conformance_open_device(t);
     EXPECT(t, cuArrayCreate_v2, CUDA_SUCCESS, (&array, &plane));
     EXPECT(t, cuMemAllocPitch_v2, CUDA_SUCCESS, (&device, &pitch, WIDTH, HEIGHT, 4));
-    struct cuda_copy_2d up = {
-        .from_x_bytes = 8,
-        .from_y = 2,
-        .from_type = CUDA_MEMORY_HOST,
-        .from_host = from,
-        .from_pitch = WIDTH,
-        .to_type = CUDA_MEMORY_DEVICE,
-        .to_device = device,
-        .to_pitch = pitch,
-        .width_bytes = 32,
-        .height = 8,
+    CUDA_MEMCPY2D up = {
+        .srcXInBytes = 8,
+        .srcY = 2,
+        .srcMemoryType = CUDA_MEMORY_HOST,
+        .srcHost = from,
+        .srcPitch = WIDTH,
+        .dstMemoryType = CUDA_MEMORY_DEVICE,
+        .dstDevice = device,
+        .dstPitch = pitch,
+        .WidthInBytes = 32,
+        .Height = 8,
     };
-    const struct cuda_copy_2d across = {
-        .from_type = CUDA_MEMORY_DEVICE,
-        .from_device = device,
-        .from_pitch = pitch,
-        .to_type = CUDA_MEMORY_ARRAY,
-        .to_array = array,
-        .to_y = 1,
-        .width_bytes = 32,
-        .height = 8,
+    const CUDA_MEMCPY2D across = {
+        .srcMemoryType = CUDA_MEMORY_DEVICE,
+        .srcDevice = device,
+        .srcPitch = pitch,
+        .dstMemoryType = CUDA_MEMORY_ARRAY,
+        .dstArray = array,
+        .dstY = 1,
+        .WidthInBytes = 32,
+        .Height = 8,
     };
-    const struct cuda_copy_2d down = {
-        .from_type = CUDA_MEMORY_ARRAY,
-        .from_array = array,
-        .from_y = 1,
-        .to_type = CUDA_MEMORY_HOST,
-        .to_host = to,
-        .to_pitch = WIDTH,
-        .width_bytes = 32,
-        .height = 8,
+    const CUDA_MEMCPY2D down = {
+        .srcMemoryType = CUDA_MEMORY_ARRAY,
+        .srcArray = array,
+        .srcY = 1,
+        .dstMemoryType = CUDA_MEMORY_HOST,
+        .dstHost = to,
+        .dstPitch = WIDTH,
+        .WidthInBytes = 32,
+        .Height = 8,
     };
     EXPECT(t, cuMemcpy2D_v2, CUDA_SUCCESS, (&up));
     EXPECT(t, cuMemcpy2DAsync_v2, CUDA_SUCCESS, (&across, NULL));
     EXPECT(t, cuMemcpy2DUnaligned_v2, CUDA_SUCCESS, (&down));
     CHECK(t, cuMemcpy2D_v2, to[0] == from[2 * WIDTH + 8] && to[31] == from[2 * WIDTH + 39]);
     CHECK(t, cuMemcpy2D_v2, to[32] == 0 && to[7 * WIDTH + 5] == from[9 * WIDTH + 13]);
-    up.to_pitch = 16; /* less than a row */
+    up.dstPitch = 16; /* less than a row */
     EXPECT(t, cuMemcpy2D_v2, CUDA_ERROR_INVALID_VALUE, (&up));
     EXPECT(t, cuMemcpy2DAsync_v2, CUDA_ERROR_INVALID_VALUE, (&up, NULL));
     EXPECT(t, cuMemcpy2DUnaligned_v2, CUDA_ERROR_INVALID_VALUE, (&up));
@@ -179,30 +179,30 @@ void case_box_copies_are_exact(struct conformance *t)
     count_up(from, sizeof(from));
     conformance_open_device(t);
     EXPECT(t, cuArray3DCreate_v2, CUDA_SUCCESS, (&array, &box));
-    struct cuda_copy_3d up = {
-        .from_type = CUDA_MEMORY_HOST,
-        .from_host = from,
-        .from_pitch = WIDTH,
-        .from_height = HEIGHT,
-        .to_type = CUDA_MEMORY_ARRAY,
-        .to_array = array,
-        .width_bytes = WIDTH,
-        .height = HEIGHT,
-        .depth = DEPTH,
+    CUDA_MEMCPY3D up = {
+        .srcMemoryType = CUDA_MEMORY_HOST,
+        .srcHost = from,
+        .srcPitch = WIDTH,
+        .srcHeight = HEIGHT,
+        .dstMemoryType = CUDA_MEMORY_ARRAY,
+        .dstArray = array,
+        .WidthInBytes = WIDTH,
+        .Height = HEIGHT,
+        .Depth = DEPTH,
     };
-    struct cuda_copy_3d down = {
-        .from_type = CUDA_MEMORY_ARRAY,
-        .from_array = array,
-        .from_x_bytes = 4,
-        .from_y = 1,
-        .from_z = 2,
-        .to_type = CUDA_MEMORY_HOST,
-        .to_host = to,
-        .to_pitch = WIDTH,
-        .to_height = HEIGHT,
-        .width_bytes = 8,
-        .height = 2,
-        .depth = 2,
+    CUDA_MEMCPY3D down = {
+        .srcMemoryType = CUDA_MEMORY_ARRAY,
+        .srcArray = array,
+        .srcXInBytes = 4,
+        .srcY = 1,
+        .srcZ = 2,
+        .dstMemoryType = CUDA_MEMORY_HOST,
+        .dstHost = to,
+        .dstPitch = WIDTH,
+        .dstHeight = HEIGHT,
+        .WidthInBytes = 8,
+        .Height = 2,
+        .Depth = 2,
     };
     EXPECT(t, cuMemcpy3D_v2, CUDA_SUCCESS, (&up));
     EXPECT(t, cuMemcpy3DAsync_v2, CUDA_SUCCESS, (&down, NULL));
@@ -210,18 +210,18 @@ void case_box_copies_are_exact(struct conformance *t)
     CHECK(t, cuMemcpy3D_v2, to[0] == from[2 * PLANE + WIDTH + 4]);
     CHECK(t, cuMemcpy3DAsync_v2, to[PLANE + WIDTH + 7] == from[3 * PLANE + 2 * WIDTH + 11]);
     CHECK(t, cuMemcpy3DAsync_v2, to[8] == 0);
-    up.to_z = 1; /* one plane too deep */
+    up.dstZ = 1; /* one plane too deep */
     EXPECT(t, cuMemcpy3D_v2, CUDA_ERROR_INVALID_VALUE, (&up));
     EXPECT(t, cuMemcpy3DAsync_v2, CUDA_ERROR_INVALID_VALUE, (&up, NULL));
-    up.to_z = 0;
-    up.to_reserved = t->context;
-    down.from_reserved = t->context;
+    up.dstZ = 0;
+    up.reserved1 = t->context;
+    down.reserved0 = t->context;
     memset(to, 0, sizeof(to));
     EXPECT(t, cuMemcpy3DPeer, CUDA_SUCCESS, (&up));
     EXPECT(t, cuMemcpy3DPeerAsync, CUDA_SUCCESS, (&down, NULL));
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
     CHECK(t, cuMemcpy3DPeer, to[0] == from[2 * PLANE + WIDTH + 4]);
-    up.to_z = 1;
+    up.dstZ = 1;
     EXPECT(t, cuMemcpy3DPeer, CUDA_ERROR_INVALID_VALUE, (&up));
     EXPECT(t, cuMemcpy3DPeerAsync, CUDA_ERROR_INVALID_VALUE, (&up, NULL));
     EXPECT(t, cuArrayDestroy, CUDA_SUCCESS, (array));

@@ -70,7 +70,7 @@ void case_forked_streams_join_one_graph(struct conformance *t)
     EXPECT(t, cuGraphExecDestroy, CUDA_SUCCESS, (exec));
     EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (graph));
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (device));
-    EXPECT(t, cuStreamBeginCapture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, (CUDA_STREAM_LEGACY));
+    EXPECT(t, cuStreamBeginCapture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, (STREAM_LEGACY));
 }
 
 /* Streams that forked and did not join, that began elsewhere, or that belong to two captures. */
@@ -136,14 +136,13 @@ void case_legacy_stream_breaks_implicit_capture(struct conformance *t)
     EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&device, BYTES));
     EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&blocking, 0));
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (blocking, RELAXED));
-    EXPECT(t, cuStreamIsCapturing, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-           (CUDA_STREAM_LEGACY, &status));
+    EXPECT(t, cuStreamIsCapturing, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, (STREAM_LEGACY, &status));
     EXPECT(t, cuStreamGetCaptureInfo, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-           (CUDA_STREAM_LEGACY, &status, &id));
+           (STREAM_LEGACY, &status, &id));
     EXPECT(t, cuStreamIsCapturing, CUDA_SUCCESS, (blocking, &status));
     CHECK(t, cuStreamIsCapturing, status == ACTIVE);
     EXPECT(t, cuMemsetD8Async, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-           (device, 1, BYTES, CUDA_STREAM_LEGACY));
+           (device, 1, BYTES, STREAM_LEGACY));
     EXPECT(t, cuStreamIsCapturing, CUDA_SUCCESS, (blocking, &status));
     CHECK(t, cuMemsetD8Async, status == INVALIDATED);
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, (blocking, &graph));
@@ -156,7 +155,7 @@ void case_capture_dependencies_can_be_changed(struct conformance *t)
     struct streams s = {0};
     void *graph = NULL, *own = NULL, *first_node = NULL;
     void *const *nodes = NULL;
-    const struct cuda_edge *edges = NULL;
+    const CUgraphEdgeData *edges = NULL;
     uint64_t id = 0, again = 0;
     size_t count = 0;
     int status = -1;

@@ -59,10 +59,10 @@ static bool stands_still(struct progress *progress)
 
 static void check_states(struct conformance *t, int pid, struct progress *progress)
 {
-    struct cuda_checkpoint_lock lock = {.timeout_ms = 10000};
+    CUcheckpointLockArgs lock = {.timeoutMs = 10000};
     size_t held = 0, moved = 0, total = 0;
     int thread = 0;
-    CHECK(t, cuCheckpointProcessGetState, state_of(t, pid) == CUDA_PROCESS_RUNNING);
+    CHECK(t, cuCheckpointProcessGetState, state_of(t, pid) == CU_PROCESS_STATE_RUNNING);
     EXPECT(t, cuCheckpointProcessGetState, CUDA_ERROR_INVALID_VALUE, (pid, NULL));
     EXPECT(t, cuCheckpointProcessGetRestoreThreadId, CUDA_SUCCESS, (pid, &thread));
     CHECK(t, cuCheckpointProcessGetRestoreThreadId, thread > 0);
@@ -72,18 +72,18 @@ static void check_states(struct conformance *t, int pid, struct progress *progre
     EXPECT(t, cuCheckpointProcessUnlock, CUDA_ERROR_ILLEGAL_STATE, (pid, NULL));
     EXPECT(t, cuCheckpointProcessLock, CUDA_SUCCESS, (pid, &lock));
     EXPECT(t, cuCheckpointProcessLock, CUDA_ERROR_ILLEGAL_STATE, (pid, &lock));
-    CHECK(t, cuCheckpointProcessLock, state_of(t, pid) == CUDA_PROCESS_LOCKED);
+    CHECK(t, cuCheckpointProcessLock, state_of(t, pid) == CU_PROCESS_STATE_LOCKED);
     CHECK(t, cuCheckpointProcessLock, stands_still(progress));
     EXPECT(t, cuMemGetInfo_v2, CUDA_SUCCESS, (&held, &total));
     EXPECT(t, cuCheckpointProcessCheckpoint, CUDA_SUCCESS, (pid, NULL));
-    CHECK(t, cuCheckpointProcessCheckpoint, state_of(t, pid) == CUDA_PROCESS_CHECKPOINTED);
+    CHECK(t, cuCheckpointProcessCheckpoint, state_of(t, pid) == CU_PROCESS_STATE_CHECKPOINTED);
     EXPECT(t, cuMemGetInfo_v2, CUDA_SUCCESS, (&moved, &total));
     CHECK(t, cuCheckpointProcessCheckpoint, moved >= held + HELD_BYTES);
     EXPECT(t, cuCheckpointProcessUnlock, CUDA_ERROR_ILLEGAL_STATE, (pid, NULL));
     EXPECT(t, cuCheckpointProcessRestore, CUDA_SUCCESS, (pid, NULL));
-    CHECK(t, cuCheckpointProcessRestore, state_of(t, pid) == CUDA_PROCESS_LOCKED);
+    CHECK(t, cuCheckpointProcessRestore, state_of(t, pid) == CU_PROCESS_STATE_LOCKED);
     EXPECT(t, cuCheckpointProcessUnlock, CUDA_SUCCESS, (pid, NULL));
-    CHECK(t, cuCheckpointProcessUnlock, state_of(t, pid) == CUDA_PROCESS_RUNNING);
+    CHECK(t, cuCheckpointProcessUnlock, state_of(t, pid) == CU_PROCESS_STATE_RUNNING);
 }
 
 void case_checkpointed_process_frees_device_memory(struct conformance *t)

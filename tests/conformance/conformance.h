@@ -4,7 +4,7 @@
  * case. No case knows which driver it tests: the driver is the one that the loader finds.
  *
  * Every case runs twice, the second time with the variants of the calls for which stream 0 is the
- * per-thread default stream. A case that means the legacy stream uses CUDA_STREAM_LEGACY.
+ * per-thread default stream. A case that means the legacy stream uses STREAM_LEGACY.
  *
  * A case makes calls only through EXPECT and CHECK, which record the call and its result; main()
  * then compares the records with the lists of calls (api/cuda_calls.def, api/nvml_calls.def).

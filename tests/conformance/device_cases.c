@@ -44,7 +44,7 @@ void case_repeated_init_succeeds(struct conformance *t)
 static void check_device_names(struct conformance *t)
 {
     char text[64] = "", again[64] = "", empty[64] = {0};
-    struct cuda_uuid uuid = {0}, uuid_v2 = {0};
+    CUuuid uuid = {0}, uuid_v2 = {0};
     int device = -1;
     EXPECT(t, cuDeviceGetName, CUDA_SUCCESS, (text, sizeof(text), 0));
     CHECK(t, cuDeviceGetName, strstr(text, "NVIDIA") != NULL);

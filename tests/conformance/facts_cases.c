@@ -48,7 +48,7 @@ void case_context_settings_can_be_queried(struct conformance *t)
 
 void case_stream_attributes_can_be_queried(struct conformance *t)
 {
-    struct cuda_launch_attribute value = {.id = 0};
+    CUstreamAttrValue value = {{0}};
     void *first = NULL, *second = NULL, *third = NULL, *context = NULL, *green = &green;
     unsigned long long id = 0, other_id = 0;
     int device = -1, word = -1;
@@ -65,18 +65,18 @@ void case_stream_attributes_can_be_queried(struct conformance *t)
     EXPECT(t, cuStreamGetCtx_v2, CUDA_SUCCESS, (first, &context, &green));
     CHECK(t, cuStreamGetCtx_v2, context == t->context && green == NULL);
     EXPECT(t, cuStreamGetCtx_v2, CUDA_ERROR_INVALID_VALUE, (first, NULL, NULL));
-    EXPECT(t, cuStreamGetAttribute, CUDA_SUCCESS, (first, PRIORITY, value.value));
-    memcpy(&word, value.value, sizeof(word));
+    EXPECT(t, cuStreamGetAttribute, CUDA_SUCCESS, (first, PRIORITY, &value));
+    memcpy(&word, &value, sizeof(word));
     CHECK(t, cuStreamGetAttribute, word == -2);
     EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&third, CUDA_STREAM_NON_BLOCKING));
-    EXPECT(t, cuStreamGetAttribute, CUDA_SUCCESS, (second, SYNC_POLICY, value.value));
-    memset(value.value, 0, sizeof(value.value));
-    value.value[0] = SPIN;
-    EXPECT(t, cuStreamSetAttribute, CUDA_SUCCESS, (second, SYNC_POLICY, value.value));
+    EXPECT(t, cuStreamGetAttribute, CUDA_SUCCESS, (second, SYNC_POLICY, &value));
+    memset(&value, 0, sizeof(value));
+    value.pad[0] = SPIN;
+    EXPECT(t, cuStreamSetAttribute, CUDA_SUCCESS, (second, SYNC_POLICY, &value));
     EXPECT(t, cuStreamCopyAttributes, CUDA_SUCCESS, (third, second));
-    memset(value.value, 0, sizeof(value.value));
-    EXPECT(t, cuStreamGetAttribute, CUDA_SUCCESS, (third, SYNC_POLICY, value.value));
-    CHECK(t, cuStreamCopyAttributes, value.value[0] == SPIN);
+    memset(&value, 0, sizeof(value));
+    EXPECT(t, cuStreamGetAttribute, CUDA_SUCCESS, (third, SYNC_POLICY, &value));
+    CHECK(t, cuStreamCopyAttributes, value.pad[0] == SPIN);
     EXPECT(t, cuStreamDestroy_v2, CUDA_SUCCESS, (first));
     EXPECT(t, cuStreamDestroy_v2, CUDA_SUCCESS, (second));
 }
@@ -193,8 +193,7 @@ void case_pointer_attributes_describe_memory(struct conformance *t)
 
 void case_pool_access_can_be_queried(struct conformance *t)
 {
-    struct cuda_location place = {CUDA_LOCATION_DEVICE, 0},
-                         nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
+    CUmemLocation place = {CUDA_LOCATION_DEVICE, 0}, nowhere = {CUDA_LOCATION_DEVICE, NO_DEVICE};
     void *pool = NULL, *found = NULL;
     int flags = -1, can = -1;
     conformance_open_device(t);

@@ -51,7 +51,7 @@ void case_forbidden_calls_break_captures(struct conformance *t)
     conformance_open_device(t);
     EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&stream, CUDA_STREAM_NON_BLOCKING));
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-           (CUDA_STREAM_LEGACY, GLOBAL));
+           (STREAM_LEGACY, GLOBAL));
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_ERROR_INVALID_VALUE, (stream, NO_MODE));
     EXPECT(t, cuStreamIsCapturing, CUDA_ERROR_INVALID_VALUE, (stream, NULL));
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_ILLEGAL_STATE, (stream, &graph));

@@ -28,30 +28,28 @@ static void check_attributes(struct conformance *t)
 /* Allocated and freed by the same launch; the graphs' reserve stays until it is trimmed. */
 void case_graph_memory_stays_until_trim(struct conformance *t)
 {
-    struct cuda_allocation_node wanted = {
-        .pool = {.allocation_type = CUDA_ALLOCATION_PINNED, .location = {CUDA_LOCATION_DEVICE, 0}},
-        .bytes = 64 * MIB,
+    CUDA_MEM_ALLOC_NODE_PARAMS wanted = {
+        .poolProps = {.allocType = CUDA_ALLOCATION_PINNED, .location = {CUDA_LOCATION_DEVICE, 0}},
+        .bytesize = 64 * MIB,
     };
-    struct cuda_allocation_node found = {.bytes = 0};
+    CUDA_MEM_ALLOC_NODE_PARAMS found = {.bytesize = 0};
     void *graph = NULL, *nodes[3] = {0}, *exec = NULL, *none = NULL;
     uint64_t freed = 0;
     conformance_open_device(t);
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
     EXPECT(t, cuGraphAddMemAllocNode, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0, &wanted));
-    CHECK(t, cuGraphAddMemAllocNode, wanted.address != 0);
+    CHECK(t, cuGraphAddMemAllocNode, wanted.dptr != 0);
     EXPECT(t, cuGraphAddMemAllocNode, CUDA_ERROR_INVALID_VALUE, (&none, graph, NULL, 0, NULL));
-    const struct cuda_fill_node fill = {wanted.address, 0, 7, 1, MIB, 1};
+    const CUDA_MEMSET_NODE_PARAMS fill = {wanted.dptr, 0, 7, 1, MIB, 1};
     EXPECT(t, cuGraphAddMemsetNode, CUDA_SUCCESS,
            (&nodes[1], graph, &nodes[0], 1, &fill, t->context));
-    EXPECT(t, cuGraphAddMemFreeNode, CUDA_SUCCESS,
-           (&nodes[2], graph, &nodes[1], 1, wanted.address));
+    EXPECT(t, cuGraphAddMemFreeNode, CUDA_SUCCESS, (&nodes[2], graph, &nodes[1], 1, wanted.dptr));
     EXPECT(t, cuGraphAddMemFreeNode, CUDA_ERROR_INVALID_VALUE, (&none, graph, &nodes[1], 1, 0));
     EXPECT(t, cuGraphMemAllocNodeGetParams, CUDA_SUCCESS, (nodes[0], &found));
-    CHECK(t, cuGraphMemAllocNodeGetParams,
-          found.address == wanted.address && found.bytes == 64 * MIB);
+    CHECK(t, cuGraphMemAllocNodeGetParams, found.dptr == wanted.dptr && found.bytesize == 64 * MIB);
     EXPECT(t, cuGraphMemAllocNodeGetParams, CUDA_ERROR_INVALID_VALUE, (NULL, &found));
     EXPECT(t, cuGraphMemFreeNodeGetParams, CUDA_SUCCESS, (nodes[2], &freed));
-    CHECK(t, cuGraphMemFreeNodeGetParams, freed == wanted.address);
+    CHECK(t, cuGraphMemFreeNodeGetParams, freed == wanted.dptr);
     EXPECT(t, cuGraphMemFreeNodeGetParams, CUDA_ERROR_INVALID_VALUE, (NULL, &freed));
 
     CHECK(t, cuDeviceGetGraphMemAttribute, attribute(t, CUDA_GRAPH_MEMORY_USED) == 0);

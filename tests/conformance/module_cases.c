@@ -68,10 +68,10 @@ void case_launches_check_their_arguments(struct conformance *t)
     EXPECT(t, cuLaunchKernel, CUDA_ERROR_INVALID_VALUE,
            (f, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, extra));
 
-    struct cuda_launch_config config = {1, 1, 1, 32, 1, 1, 0, NULL, NULL, 0};
+    CUlaunchConfig config = {1, 1, 1, 32, 1, 1, 0, NULL, NULL, 0};
     EXPECT(t, cuLaunchKernelEx, CUDA_SUCCESS, (&config, f, parameters, NULL));
     EXPECT(t, cuLaunchKernelEx, CUDA_ERROR_INVALID_VALUE, (NULL, f, parameters, NULL));
-    config.grid_x = 0;
+    config.gridDimX = 0;
     EXPECT(t, cuLaunchKernelEx, CUDA_ERROR_INVALID_VALUE, (&config, f, parameters, NULL));
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
 }
@@ -107,12 +107,11 @@ void case_cooperative_launches_must_fit(struct conformance *t)
            (f, 0, 1, 1, 32, 1, 1, 0, NULL, parameters));
     EXPECT(t, cuLaunchCooperativeKernel, CUDA_ERROR_INVALID_HANDLE,
            (NULL, 1, 1, 1, 32, 1, 1, 0, NULL, parameters));
-    struct cuda_launch_attribute attribute = {.id = CUDA_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                                              .value = {1}};
-    struct cuda_launch_config config = {132 * 2 + 1, 1, 1, 1024, 1, 1, 0, NULL, &attribute, 1};
+    CUlaunchAttribute attribute = {.id = CUDA_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {{1}}};
+    CUlaunchConfig config = {132 * 2 + 1, 1, 1, 1024, 1, 1, 0, NULL, &attribute, 1};
     EXPECT(t, cuLaunchKernelEx, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
            (&config, f, parameters, NULL));
-    config.grid_x = 132;
+    config.gridDimX = 132;
     EXPECT(t, cuLaunchKernelEx, CUDA_SUCCESS, (&config, f, parameters, NULL));
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
 }

@@ -17,47 +17,47 @@ static void count_two(void *argument)
 }
 
 /* The kernel of every case, with parameters that live as long as the process. */
-static struct cuda_kernel_node short_kernel(struct conformance *t)
+static CUDA_KERNEL_NODE_PARAMS short_kernel(struct conformance *t)
 {
     static uint32_t sm_permille = 10, dram_permille = 0;
     static uint64_t duration_ns = 1000;
     static void *parameters[] = {&sm_permille, &dram_permille, &duration_ns};
-    return (struct cuda_kernel_node){t->function, 1, 1,          1,    32,   1,
+    return (CUDA_KERNEL_NODE_PARAMS){t->function, 1, 1,          1,    32,   1,
                                      1,           0, parameters, NULL, NULL, NULL};
 }
 
-static struct cuda_copy_3d copy_down(void *to, uint64_t from, size_t bytes)
+static CUDA_MEMCPY3D copy_down(void *to, uint64_t from, size_t bytes)
 {
-    return (struct cuda_copy_3d){
-        .from_type = CUDA_MEMORY_DEVICE,
-        .from_device = from,
-        .to_type = CUDA_MEMORY_HOST,
-        .to_host = to,
-        .width_bytes = bytes,
-        .height = 1,
-        .depth = 1,
+    return (CUDA_MEMCPY3D){
+        .srcMemoryType = CUDA_MEMORY_DEVICE,
+        .srcDevice = from,
+        .dstMemoryType = CUDA_MEMORY_HOST,
+        .dstHost = to,
+        .WidthInBytes = bytes,
+        .Height = 1,
+        .Depth = 1,
     };
 }
 
 static void check_kernel_node(struct conformance *t, void *graph, void *node)
 {
-    struct cuda_kernel_node kernel = short_kernel(t), found = {0};
+    CUDA_KERNEL_NODE_PARAMS kernel = short_kernel(t), found = {0};
     void *other = NULL;
     EXPECT(t, cuGraphAddKernelNode, CUDA_SUCCESS, (&other, graph, &node, 1, &kernel));
     EXPECT(t, cuGraphAddKernelNode, CUDA_ERROR_INVALID_VALUE, (&other, NULL, NULL, 0, &kernel));
     EXPECT(t, cuGraphAddKernelNode_v2, CUDA_ERROR_INVALID_VALUE, (&other, graph, NULL, 0, NULL));
     EXPECT(t, cuGraphKernelNodeGetParams_v2, CUDA_SUCCESS, (node, &found));
-    CHECK(t, cuGraphKernelNodeGetParams_v2, found.block_x == 32 && found.grid_x == 1);
+    CHECK(t, cuGraphKernelNodeGetParams_v2, found.blockDimX == 32 && found.gridDimX == 1);
     CHECK(t, cuGraphKernelNodeGetParams_v2,
-          found.parameters && *(uint64_t *)found.parameters[2] == 1000);
+          found.kernelParams && *(uint64_t *)found.kernelParams[2] == 1000);
     EXPECT(t, cuGraphKernelNodeGetParams_v2, CUDA_ERROR_INVALID_VALUE, (node, NULL));
-    kernel.block_x = 64;
+    kernel.blockDimX = 64;
     EXPECT(t, cuGraphKernelNodeSetParams_v2, CUDA_SUCCESS, (node, &kernel));
     EXPECT(t, cuGraphKernelNodeSetParams_v2, CUDA_ERROR_INVALID_VALUE, (node, NULL));
     EXPECT(t, cuGraphKernelNodeGetParams, CUDA_SUCCESS, (node, &found));
-    CHECK(t, cuGraphKernelNodeSetParams_v2, found.block_x == 64);
+    CHECK(t, cuGraphKernelNodeSetParams_v2, found.blockDimX == 64);
     EXPECT(t, cuGraphKernelNodeGetParams, CUDA_ERROR_INVALID_VALUE, (NULL, &found));
-    kernel.block_x = 32;
+    kernel.blockDimX = 32;
     EXPECT(t, cuGraphKernelNodeSetParams, CUDA_SUCCESS, (node, &kernel));
     EXPECT(t, cuGraphKernelNodeSetParams, CUDA_ERROR_INVALID_VALUE, (NULL, &kernel));
     EXPECT(t, cuGraphDestroyNode, CUDA_SUCCESS, (other));
@@ -67,11 +67,11 @@ static void check_kernel_node(struct conformance *t, void *graph, void *node)
 static void check_parameters(struct conformance *t, void *copy_node, void *fill_node,
                              void *host_node)
 {
-    struct cuda_copy_3d copy = {0};
-    struct cuda_fill_node fill = {0};
-    struct cuda_host_node host = {0};
+    CUDA_MEMCPY3D copy = {0};
+    CUDA_MEMSET_NODE_PARAMS fill = {0};
+    CUDA_HOST_NODE_PARAMS host = {0};
     EXPECT(t, cuGraphMemcpyNodeGetParams, CUDA_SUCCESS, (copy_node, &copy));
-    CHECK(t, cuGraphMemcpyNodeGetParams, copy.width_bytes == BYTES && copy.from_device != 0);
+    CHECK(t, cuGraphMemcpyNodeGetParams, copy.WidthInBytes == BYTES && copy.srcDevice != 0);
     EXPECT(t, cuGraphMemcpyNodeGetParams, CUDA_ERROR_INVALID_VALUE, (copy_node, NULL));
     EXPECT(t, cuGraphMemcpyNodeSetParams, CUDA_SUCCESS, (copy_node, &copy));
     EXPECT(t, cuGraphMemcpyNodeSetParams, CUDA_ERROR_INVALID_VALUE, (copy_node, NULL));
@@ -82,7 +82,7 @@ static void check_parameters(struct conformance *t, void *copy_node, void *fill_
     EXPECT(t, cuGraphMemsetNodeSetParams, CUDA_SUCCESS, (fill_node, &fill));
     EXPECT(t, cuGraphMemsetNodeSetParams, CUDA_ERROR_INVALID_VALUE, (fill_node, NULL));
     EXPECT(t, cuGraphHostNodeGetParams, CUDA_SUCCESS, (host_node, &host));
-    CHECK(t, cuGraphHostNodeGetParams, host.function == count_call);
+    CHECK(t, cuGraphHostNodeGetParams, host.fn == count_call);
     EXPECT(t, cuGraphHostNodeGetParams, CUDA_ERROR_INVALID_VALUE, (NULL, &host));
     EXPECT(t, cuGraphHostNodeSetParams, CUDA_SUCCESS, (host_node, &host));
     EXPECT(t, cuGraphHostNodeSetParams, CUDA_ERROR_INVALID_VALUE, (host_node, NULL));
@@ -92,7 +92,7 @@ static void check_parameters(struct conformance *t, void *copy_node, void *fill_
 static void check_shape(struct conformance *t, void *graph, void **nodes)
 {
     void *found[EDGES_MAX] = {0}, *to[EDGES_MAX] = {0};
-    struct cuda_edge data[EDGES_MAX] = {{0}};
+    CUgraphEdgeData data[EDGES_MAX] = {{0}};
     size_t count = 0;
     int type = -1;
     EXPECT(t, cuGraphGetNodes, CUDA_SUCCESS, (graph, NULL, &count));
@@ -172,11 +172,11 @@ void case_graph_nodes_run_in_order(struct conformance *t)
     void *graph = NULL, *nodes[4] = {0}, *exec = NULL, *none = NULL;
     uint64_t device = 0;
     conformance_open_device(t);
-    struct cuda_kernel_node kernel = short_kernel(t);
+    CUDA_KERNEL_NODE_PARAMS kernel = short_kernel(t);
     EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&device, BYTES));
-    const struct cuda_fill_node fill = {device, 0, 7, 1, BYTES, 1};
-    const struct cuda_copy_3d copy = copy_down(to, device, BYTES);
-    const struct cuda_host_node host = {count_call, &calls};
+    const CUDA_MEMSET_NODE_PARAMS fill = {device, 0, 7, 1, BYTES, 1};
+    const CUDA_MEMCPY3D copy = copy_down(to, device, BYTES);
+    const CUDA_HOST_NODE_PARAMS host = {count_call, &calls};
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
     EXPECT(t, cuGraphCreate, CUDA_ERROR_INVALID_VALUE, (&none, 5));
     EXPECT(t, cuGraphAddKernelNode_v2, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0, &kernel));
@@ -215,7 +215,7 @@ void case_event_and_child_nodes_run(struct conformance *t)
     void *graph = NULL, *child = NULL, *inner = NULL, *event = NULL, *found = NULL, *exec = NULL;
     void *nodes[5] = {0}, *none = NULL, *memory = NULL;
     uint64_t at = 0;
-    const struct cuda_host_node host = {count_call, &calls};
+    const CUDA_HOST_NODE_PARAMS host = {count_call, &calls};
     conformance_open_device(t);
     EXPECT(t, cuMemHostAlloc, CUDA_SUCCESS, (&memory, BYTES, 2));
     EXPECT(t, cuMemHostGetDevicePointer_v2, CUDA_SUCCESS, (&at, memory, 0));
@@ -223,8 +223,8 @@ void case_event_and_child_nodes_run(struct conformance *t)
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&child, 0));
     EXPECT(t, cuGraphAddHostNode, CUDA_SUCCESS, (&inner, child, NULL, 0, &host));
-    struct cuda_word_operation word = {.type = CUDA_WORD_WRITE_64, .address = at, .value = 77};
-    const struct cuda_words_node words = {t->context, 1, &word, 0};
+    CUstreamBatchMemOpParams word = {.operation = CUDA_WORD_WRITE_64, .address = at, .value = 77};
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS words = {t->context, 1, &word, 0};
     EXPECT(t, cuGraphAddEmptyNode, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0));
     EXPECT(t, cuGraphAddEmptyNode, CUDA_ERROR_INVALID_VALUE, (&none, NULL, NULL, 0));
     EXPECT(t, cuGraphAddChildGraphNode, CUDA_SUCCESS, (&nodes[1], graph, &nodes[0], 1, child));
@@ -267,9 +267,9 @@ void case_generic_nodes_can_be_changed(struct conformance *t)
     conformance_open_device(t);
     EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&first, CUDA_EVENT_DISABLE_TIMING));
     EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&second, CUDA_EVENT_DISABLE_TIMING));
-    struct cuda_node host = {.type = CUDA_NODE_HOST, .host = {count_call, (void *)&calls}};
-    struct cuda_node record = {.type = CUDA_NODE_RECORD_EVENT, .event = first};
-    struct cuda_node wait = {.type = CUDA_NODE_WAIT_EVENT, .event = first};
+    CUgraphNodeParams host = {.type = CUDA_NODE_HOST, .host = {count_call, (void *)&calls}};
+    CUgraphNodeParams record = {.type = CUDA_NODE_RECORD_EVENT, .eventRecord = first};
+    CUgraphNodeParams wait = {.type = CUDA_NODE_WAIT_EVENT, .eventWait = first};
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
     EXPECT(t, cuGraphAddNode, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0, &host));
     EXPECT(t, cuGraphAddNode, CUDA_ERROR_INVALID_VALUE, (&none, NULL, NULL, 0, &host));
@@ -291,14 +291,14 @@ void case_generic_nodes_can_be_changed(struct conformance *t)
 
 /* Changes of an instantiated graph. */
 static void check_changes(struct conformance *t, void *exec, void **nodes,
-                          const struct cuda_copy_3d *copy)
+                          const CUDA_MEMCPY3D *copy)
 {
     static _Atomic int calls;
-    struct cuda_kernel_node kernel = short_kernel(t);
-    const struct cuda_host_node host = {count_two, &calls};
-    const struct cuda_fill_node fill = {copy->from_device, 0, 9, 1, BYTES, 1};
+    CUDA_KERNEL_NODE_PARAMS kernel = short_kernel(t);
+    const CUDA_HOST_NODE_PARAMS host = {count_two, &calls};
+    const CUDA_MEMSET_NODE_PARAMS fill = {copy->srcDevice, 0, 9, 1, BYTES, 1};
     unsigned enabled = 99;
-    kernel.grid_x = 2;
+    kernel.gridDimX = 2;
     EXPECT(t, cuGraphExecKernelNodeSetParams_v2, CUDA_SUCCESS, (exec, nodes[0], &kernel));
     EXPECT(t, cuGraphExecKernelNodeSetParams_v2, CUDA_ERROR_INVALID_VALUE, (exec, NULL, &kernel));
     EXPECT(t, cuGraphExecKernelNodeSetParams, CUDA_SUCCESS, (exec, nodes[0], &kernel));
@@ -313,21 +313,21 @@ static void check_changes(struct conformance *t, void *exec, void **nodes,
     EXPECT(t, cuGraphExecHostNodeSetParams, CUDA_ERROR_INVALID_VALUE, (exec, nodes[3], NULL));
     run(t, exec);
     CHECK(t, cuGraphExecHostNodeSetParams, calls == 2);
-    CHECK(t, cuGraphExecMemsetNodeSetParams, *(unsigned char *)copy->to_host == 9);
+    CHECK(t, cuGraphExecMemsetNodeSetParams, *(unsigned char *)copy->dstHost == 9);
     EXPECT(t, cuGraphNodeSetEnabled, CUDA_SUCCESS, (exec, nodes[1], 0));
     EXPECT(t, cuGraphNodeSetEnabled, CUDA_ERROR_INVALID_VALUE, (exec, NULL, 0));
     EXPECT(t, cuGraphNodeGetEnabled, CUDA_SUCCESS, (exec, nodes[1], &enabled));
     CHECK(t, cuGraphNodeGetEnabled, enabled == 0);
     EXPECT(t, cuGraphNodeGetEnabled, CUDA_ERROR_INVALID_VALUE, (exec, NULL, &enabled));
-    EXPECT(t, cuMemsetD8_v2, CUDA_SUCCESS, (copy->from_device, 1, BYTES));
+    EXPECT(t, cuMemsetD8_v2, CUDA_SUCCESS, (copy->srcDevice, 1, BYTES));
     run(t, exec);
-    CHECK(t, cuGraphNodeSetEnabled, *(unsigned char *)copy->to_host == 1);
+    CHECK(t, cuGraphNodeSetEnabled, *(unsigned char *)copy->dstHost == 1);
     EXPECT(t, cuGraphNodeSetEnabled, CUDA_SUCCESS, (exec, nodes[1], 1));
 }
 
 static void check_updates(struct conformance *t, void *exec, void *graph)
 {
-    struct cuda_update update = {.result = 99};
+    CUgraphExecUpdateResultInfo update = {.result = 99};
     void *longer = NULL, *node = NULL, *none = NULL;
     int result = 99;
     EXPECT(t, cuGraphExecUpdate_v2, CUDA_SUCCESS, (exec, graph, &update));
@@ -350,13 +350,13 @@ void case_changed_graphs_run_new_parameters(struct conformance *t)
     static unsigned char to[BYTES];
     void *graph = NULL, *nodes[4] = {0}, *exec = NULL;
     uint64_t device = 0, flags = 99;
-    struct cuda_instantiate wanted = {.flags = CUDA_INSTANTIATE_AUTO_FREE, .ret_result = 99};
+    CUDA_GRAPH_INSTANTIATE_PARAMS wanted = {.flags = CUDA_INSTANTIATE_AUTO_FREE, .result_out = 99};
     conformance_open_device(t);
-    struct cuda_kernel_node kernel = short_kernel(t);
+    CUDA_KERNEL_NODE_PARAMS kernel = short_kernel(t);
     EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&device, BYTES));
-    const struct cuda_fill_node fill = {device, 0, 7, 1, BYTES, 1};
-    const struct cuda_copy_3d copy = copy_down(to, device, BYTES);
-    const struct cuda_host_node host = {count_call, &calls};
+    const CUDA_MEMSET_NODE_PARAMS fill = {device, 0, 7, 1, BYTES, 1};
+    const CUDA_MEMCPY3D copy = copy_down(to, device, BYTES);
+    const CUDA_HOST_NODE_PARAMS host = {count_call, &calls};
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
     EXPECT(t, cuGraphAddKernelNode_v2, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0, &kernel));
     EXPECT(t, cuGraphAddMemsetNode, CUDA_SUCCESS,
@@ -365,7 +365,7 @@ void case_changed_graphs_run_new_parameters(struct conformance *t)
            (&nodes[2], graph, &nodes[1], 1, &copy, t->context));
     EXPECT(t, cuGraphAddHostNode, CUDA_SUCCESS, (&nodes[3], graph, &nodes[2], 1, &host));
     EXPECT(t, cuGraphInstantiateWithParams, CUDA_SUCCESS, (&exec, graph, &wanted));
-    CHECK(t, cuGraphInstantiateWithParams, wanted.ret_result == 0);
+    CHECK(t, cuGraphInstantiateWithParams, wanted.result_out == 0);
     EXPECT(t, cuGraphInstantiateWithParams, CUDA_ERROR_INVALID_VALUE, (&exec, NULL, &wanted));
     EXPECT(t, cuGraphExecGetFlags, CUDA_SUCCESS, (exec, &flags));
     CHECK(t, cuGraphExecGetFlags, flags == CUDA_INSTANTIATE_AUTO_FREE);

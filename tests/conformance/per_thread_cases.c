@@ -21,11 +21,11 @@ static void *look(void *argument)
     struct other_thread *other = argument;
     struct conformance *t = other->t;
     (void)t->cuCtxSetCurrent(t->context);
-    other->queried = t->cuStreamQuery(CUDA_STREAM_PER_THREAD);
-    other->launched = conformance_burn(t, CUDA_STREAM_PER_THREAD, 1000);
-    other->synchronized = t->cuStreamSynchronize(CUDA_STREAM_PER_THREAD);
-    (void)t->cuStreamGetPriority(CUDA_STREAM_PER_THREAD, &other->priority);
-    (void)t->cuStreamGetFlags(CUDA_STREAM_PER_THREAD, &other->flags);
+    other->queried = t->cuStreamQuery(STREAM_PER_THREAD);
+    other->launched = conformance_burn(t, STREAM_PER_THREAD, 1000);
+    other->synchronized = t->cuStreamSynchronize(STREAM_PER_THREAD);
+    (void)t->cuStreamGetPriority(STREAM_PER_THREAD, &other->priority);
+    (void)t->cuStreamGetFlags(STREAM_PER_THREAD, &other->flags);
     return NULL;
 }
 
@@ -35,11 +35,10 @@ void case_per_thread_streams_are_separate(struct conformance *t)
     pthread_t thread;
     void *context = NULL;
     conformance_open_device(t);
-    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (CUDA_STREAM_PER_THREAD));
-    _Atomic uint32_t *hold = conformance_hold(t, CUDA_STREAM_PER_THREAD);
-    CHECK(t, cuLaunchKernel,
-          conformance_burn(t, CUDA_STREAM_PER_THREAD, KERNEL_NS) == CUDA_SUCCESS);
-    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_PER_THREAD));
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (STREAM_PER_THREAD));
+    _Atomic uint32_t *hold = conformance_hold(t, STREAM_PER_THREAD);
+    CHECK(t, cuLaunchKernel, conformance_burn(t, STREAM_PER_THREAD, KERNEL_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (STREAM_PER_THREAD));
     if (pthread_create(&thread, NULL, look, &other) == 0)
         pthread_join(thread, NULL);
     CHECK(t, cuStreamQuery, other.queried == CUDA_SUCCESS);
@@ -47,15 +46,15 @@ void case_per_thread_streams_are_separate(struct conformance *t)
           other.launched == CUDA_SUCCESS && other.synchronized == CUDA_SUCCESS);
     CHECK(t, cuStreamGetPriority, other.priority == 0);
     CHECK(t, cuStreamGetFlags, other.flags == 0);
-    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_PER_THREAD));
+    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (STREAM_PER_THREAD));
 
     /* The legacy stream waits for it as for any blocking stream. */
-    CHECK(t, cuLaunchKernel, conformance_burn(t, CUDA_STREAM_LEGACY, 1000) == CUDA_SUCCESS);
-    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_LEGACY));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, STREAM_LEGACY, 1000) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (STREAM_LEGACY));
     conformance_let_go(hold);
-    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (CUDA_STREAM_LEGACY));
-    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (CUDA_STREAM_PER_THREAD));
-    EXPECT(t, cuStreamGetCtx, CUDA_SUCCESS, (CUDA_STREAM_PER_THREAD, &context));
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (STREAM_LEGACY));
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (STREAM_PER_THREAD));
+    EXPECT(t, cuStreamGetCtx, CUDA_SUCCESS, (STREAM_PER_THREAD, &context));
     CHECK(t, cuStreamGetCtx, context == t->context);
 }
 
@@ -82,20 +81,24 @@ void case_per_thread_names_give_variants(struct conformance *t)
     EXPECT(t, cuInit, CUDA_SUCCESS, (0));
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         EXPECT(t, cuGetProcAddress_v2, CUDA_SUCCESS,
-               (names[i].name, &address, names[i].version, CUDA_PROC_PER_THREAD_STREAM, &status));
+               (names[i].name, &address, names[i].version,
+                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
         CHECK(t, cuGetProcAddress_v2, status == CUDA_PROC_FOUND);
         CHECK(t, cuGetProcAddress_v2, address && address == dlsym(cuda, names[i].symbol));
         EXPECT(t, cuGetProcAddress, CUDA_SUCCESS,
-               (names[i].name, &legacy, names[i].version, CUDA_PROC_PER_THREAD_STREAM));
+               (names[i].name, &legacy, names[i].version,
+                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
         CHECK(t, cuGetProcAddress, legacy == address);
     }
     EXPECT(t, cuGetProcAddress_v2, CUDA_SUCCESS,
-           ("cuLaunchKernel", &address, NEW_CUDA, CUDA_PROC_LEGACY_STREAM, &status));
+           ("cuLaunchKernel", &address, NEW_CUDA, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status));
     CHECK(t, cuGetProcAddress_v2, address == dlsym(cuda, "cuLaunchKernel"));
     EXPECT(t, cuGetProcAddress_v2, CUDA_SUCCESS,
-           ("cuMemAllocAsync", &address, OLD_CUDA, CUDA_PROC_PER_THREAD_STREAM, &status));
+           ("cuMemAllocAsync", &address, OLD_CUDA, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+            &status));
     CHECK(t, cuGetProcAddress_v2, status == CUDA_PROC_VERSION_NOT_SUFFICIENT && !address);
     EXPECT(t, cuGetProcAddress_v2, CUDA_SUCCESS,
-           ("cuNoSuchCall", &address, NEW_CUDA, CUDA_PROC_PER_THREAD_STREAM, &status));
+           ("cuNoSuchCall", &address, NEW_CUDA, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+            &status));
     CHECK(t, cuGetProcAddress_v2, status == CUDA_PROC_NOT_FOUND && !address);
 }

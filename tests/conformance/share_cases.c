@@ -10,7 +10,7 @@
 enum { MIB = 1 << 20, LAZY_PEER_ACCESS = 1, READ_WRITE = 3, READY = 1 };
 
 struct message {
-    struct cuda_ipc_handle memory, event;
+    CUipcMemHandle memory, event;
     size_t bytes;
 };
 
@@ -145,16 +145,16 @@ void case_ipc_handles_share_memory(struct conformance *t)
     (void)wait(NULL);
 }
 
-static const struct cuda_allocation_properties exported = {
+static const CUmemAllocationProp exported = {
     .type = CUDA_ALLOCATION_PINNED,
-    .handle_types = CUDA_HANDLE_POSIX_FD,
+    .requestedHandleTypes = CUDA_HANDLE_POSIX_FD,
     .location = {CUDA_LOCATION_DEVICE, 0},
 };
 
 /* Maps the memory and returns its address. */
 static uint64_t map(struct conformance *t, void *handle, size_t bytes)
 {
-    const struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, READ_WRITE};
+    const CUmemAccessDesc access = {{CUDA_LOCATION_DEVICE, 0}, READ_WRITE};
     uint64_t at = 0;
     EXPECT(t, cuMemAddressReserve, CUDA_SUCCESS, (&at, bytes, 0, 0, 0));
     EXPECT(t, cuMemMap, CUDA_SUCCESS, (at, bytes, 0, handle, 0));
@@ -165,7 +165,7 @@ static uint64_t map(struct conformance *t, void *handle, size_t bytes)
 static void import_memory(struct conformance *t, int socket)
 {
     struct message message;
-    struct cuda_allocation_properties found = {0};
+    CUmemAllocationProp found = {0};
     void *handle = NULL;
     unsigned char byte = 0;
     int fd = -1;
@@ -178,7 +178,7 @@ static void import_memory(struct conformance *t, int socket)
            (NULL, (void *)(intptr_t)fd, CUDA_HANDLE_POSIX_FD));
     close(fd);
     EXPECT(t, cuMemGetAllocationPropertiesFromHandle, CUDA_SUCCESS, (&found, handle));
-    CHECK(t, cuMemImportFromShareableHandle, found.handle_types != CUDA_HANDLE_POSIX_FD);
+    CHECK(t, cuMemImportFromShareableHandle, found.requestedHandleTypes != CUDA_HANDLE_POSIX_FD);
     uint64_t at = map(t, handle, message.bytes);
     EXPECT(t, cuMemcpyDtoH_v2, CUDA_SUCCESS, (&byte, at, 1));
     CHECK(t, cuMemImportFromShareableHandle, byte == 0x11);

@@ -222,9 +222,9 @@ void case_stream_callbacks_run_after_work(struct conformance *t)
     EXPECT(t, cuMemHostGetDevicePointer_v2, CUDA_SUCCESS, (&at, memory, 0));
     _Atomic uint64_t *words = memory;
     words[0] = words[1] = 0;
-    struct cuda_word_operation both[] = {
-        {.type = CUDA_WORD_WRITE_64, .address = at, .value = 5},
-        {.type = CUDA_WORD_WRITE_32, .address = at + 8, .value = 6},
+    CUstreamBatchMemOpParams both[] = {
+        {.operation = CUDA_WORD_WRITE_64, .address = at, .value = 5},
+        {.operation = CUDA_WORD_WRITE_32, .address = at + 8, .value = 6},
     };
     EXPECT(t, cuStreamBatchMemOp_v2, CUDA_SUCCESS, (stream, 2, both, 0));
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));

@@ -9,7 +9,7 @@ struct range {
     size_t bytes; /* one granule */
 };
 
-static const struct cuda_allocation_properties on_device = {
+static const CUmemAllocationProp on_device = {
     .type = CUDA_ALLOCATION_PINNED,
     .location = {CUDA_LOCATION_DEVICE, 0},
 };
@@ -18,8 +18,8 @@ static void check_mapping(struct conformance *t, const struct range *range, void
 {
     const uint64_t at = range->address;
     const size_t bytes = range->bytes;
-    struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, READ_WRITE};
-    const struct cuda_location location = {CUDA_LOCATION_DEVICE, 0};
+    CUmemAccessDesc access = {{CUDA_LOCATION_DEVICE, 0}, READ_WRITE};
+    const CUmemLocation location = {CUDA_LOCATION_DEVICE, 0};
     unsigned long long flags = 99;
     uint32_t word = 0;
     void *again = NULL;
@@ -33,7 +33,7 @@ static void check_mapping(struct conformance *t, const struct range *range, void
     EXPECT(t, cuMemSetAccess, CUDA_ERROR_INVALID_VALUE, (at, bytes, NULL, 1));
     access.flags = NO_ACCESS_FLAGS;
     EXPECT(t, cuMemSetAccess, CUDA_ERROR_INVALID_VALUE, (at, bytes, &access, 1));
-    access = (struct cuda_access){{CUDA_LOCATION_DEVICE, NO_DEVICE}, READ_WRITE};
+    access = (CUmemAccessDesc){{CUDA_LOCATION_DEVICE, NO_DEVICE}, READ_WRITE};
     EXPECT(t, cuMemSetAccess, CUDA_ERROR_INVALID_VALUE, (at, bytes, &access, 1));
 
     /* The same memory at both addresses. */
@@ -48,7 +48,7 @@ static void check_mapping(struct conformance *t, const struct range *range, void
 
 void case_virtual_memory_maps_and_unmaps(struct conformance *t)
 {
-    struct cuda_allocation_properties wanted = on_device, found = {0};
+    CUmemAllocationProp wanted = on_device, found = {0};
     struct range range = {0};
     size_t free_before = 0, free_after = 0, total;
     void *handle = NULL;

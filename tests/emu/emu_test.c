@@ -490,9 +490,9 @@ static void *use_own_stream(void *context)
 {
     int r = api.cuCtxSetCurrent(context);
     if (r == CUDA_SUCCESS)
-        r = driver_api_burn(&api, CUDA_STREAM_PER_THREAD, 10, 0, 1000);
+        r = driver_api_burn(&api, STREAM_PER_THREAD, 10, 0, 1000);
     if (r == CUDA_SUCCESS)
-        r = api.cuStreamSynchronize(CUDA_STREAM_PER_THREAD);
+        r = api.cuStreamSynchronize(STREAM_PER_THREAD);
     return (void *)(intptr_t)r;
 }
 

@@ -16,13 +16,13 @@ enum {
     ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
 };
 
-struct CUctx_st {
+struct CUcontext_st {
     CUdevice device;
     _Atomic int references; /* 0: it has ended */
 };
 
 struct CUgreenCtx_st {
-    struct CUctx_st own;
+    struct CUcontext_st own;
 };
 
 struct CUarray_st {
@@ -30,7 +30,7 @@ struct CUarray_st {
 };
 
 static struct rare_driver state;
-static struct CUctx_st primaries[DEVICES], contexts[CONTEXTS_MAX];
+static struct CUcontext_st primaries[DEVICES], contexts[CONTEXTS_MAX];
 static struct CUgreenCtx_st greens[CONTEXTS_MAX];
 static struct CUarray_st arrays[ARRAYS_MAX];
 static int context_count, green_count, array_count;

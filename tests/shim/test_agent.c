@@ -52,7 +52,7 @@ void start_agent(struct agent *agent, struct driver_api *api)
     agent->limits->kind = LIMITS_TASK;
     agent->limits->slot_count = 4;
     agent->limits->device_count = 2;
-    struct cuda_uuid uuid;
+    CUuuid uuid;
     assert_int_equal(api->cuInit(0), 0);
     assert_int_equal(api->cuDeviceGetUuid_v2(&uuid, 0), 0);
     memcpy(agent->limits->devices[1].uuid, &uuid, sizeof(uuid));
