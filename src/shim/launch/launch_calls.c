@@ -103,35 +103,23 @@ CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction fun
            cuLaunchKernelEx_ptsz(config, function, parameters, extra));
 }
 
-static CUresult launch_graph(CUgraphExec graph, CUstream stream)
-{
-    LAUNCH(STATUS_launches_graph, GRAPH_LAUNCH, stream, false, cuGraphLaunch(graph, stream));
-}
+#define DEFINE_GRAPH_LAUNCH(symbol, is_per_thread)                                                 \
+    static CUresult launch_##symbol(CUgraphExec graph, CUstream stream)                            \
+    {                                                                                              \
+        LAUNCH(STATUS_launches_graph, GRAPH_LAUNCH, stream, is_per_thread, symbol(graph, stream)); \
+    }                                                                                              \
+    CUresult hook_##symbol(CUgraphExec graph, CUstream stream)                                     \
+    {                                                                                              \
+        struct graphs_ticket memory;                                                               \
+        if (!graphs_begin(process_enter(), graph, &memory))                                        \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                       \
+        CUresult r = launch_##symbol(graph, stream);                                               \
+        graphs_end(&the_process, &memory);                                                         \
+        return r;                                                                                  \
+    }
 
-CUresult hook_cuGraphLaunch(CUgraphExec graph, CUstream stream)
-{
-    struct graphs_ticket memory;
-    if (!graphs_begin(process_enter(), graph, &memory))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = launch_graph(graph, stream);
-    graphs_end(&the_process, &memory);
-    return r;
-}
-
-static CUresult launch_graph_ptsz(CUgraphExec graph, CUstream stream)
-{
-    LAUNCH(STATUS_launches_graph, GRAPH_LAUNCH, stream, true, cuGraphLaunch_ptsz(graph, stream));
-}
-
-CUresult hook_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
-{
-    struct graphs_ticket memory;
-    if (!graphs_begin(process_enter(), graph, &memory))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = launch_graph_ptsz(graph, stream);
-    graphs_end(&the_process, &memory);
-    return r;
-}
+DEFINE_GRAPH_LAUNCH(cuGraphLaunch, false)
+DEFINE_GRAPH_LAUNCH(cuGraphLaunch_ptsz, true)
 
 /* Old calls follow, whose block sizes were set by earlier calls: costs are keyed by function and
  * grid. */

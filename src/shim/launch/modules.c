@@ -1,25 +1,19 @@
 /* Hooks that learn kernels' names, and that notice when handles may be reused. */
 #include "shim/life/process.h"
 
-CUresult hook_cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
-{
-    struct process *p = process_enter();
-    CUresult r = p->calls.real.cuModuleGetFunction(ret_function, module, name);
-    if (r == CUDA_SUCCESS && process_is_ready(p) &&
-        collective_note(&p->launch->collectives, *ret_function, name))
-        cost_forget_doubted(p);
-    return r;
-}
+#define DEFINE_GET(symbol, type, container)                                                        \
+    CUresult hook_##symbol(type *ret_function, container from, const char *name)                   \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        CUresult r = p->calls.real.symbol(ret_function, from, name);                               \
+        if (r == CUDA_SUCCESS && process_is_ready(p) &&                                            \
+            collective_note(&p->launch->collectives, *ret_function, name))                         \
+            cost_forget_doubted(p);                                                                \
+        return r;                                                                                  \
+    }
 
-CUresult hook_cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const char *name)
-{
-    struct process *p = process_enter();
-    CUresult r = p->calls.real.cuLibraryGetKernel(ret_kernel, library, name);
-    if (r == CUDA_SUCCESS && process_is_ready(p) &&
-        collective_note(&p->launch->collectives, *ret_kernel, name))
-        cost_forget_doubted(p);
-    return r;
-}
+DEFINE_GET(cuModuleGetFunction, CUfunction, CUmodule)
+DEFINE_GET(cuLibraryGetKernel, CUkernel, CUlibrary)
 
 CUresult hook_cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
 {

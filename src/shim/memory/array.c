@@ -138,21 +138,25 @@ CUresult hook_cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPT
     return end(p, p->calls.real.cuArray3DCreate_v2(ret_array, shape), (void **)ret_array, &reserve);
 }
 
-CUresult hook_cuArrayCreate_v2(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *flat)
-{
-    struct process *p = process_enter();
-    struct reserve reserve;
-    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
-    if (flat)
-        shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = flat->Width,
-                                          .Height = flat->Height,
-                                          .Format = flat->Format,
-                                          .NumChannels = flat->NumChannels};
-    CUresult r = begin(p, ret_array, flat ? &shape : NULL, 1, &reserve);
-    if (r != CUDA_SUCCESS)
-        return r;
-    return end(p, p->calls.real.cuArrayCreate_v2(ret_array, flat), (void **)ret_array, &reserve);
-}
+#define DEFINE_CREATE(symbol, descriptor)                                                          \
+    CUresult hook_##symbol(CUarray *ret_array, const descriptor *flat)                             \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        struct reserve reserve;                                                                    \
+        CUDA_ARRAY3D_DESCRIPTOR shape = {0};                                                       \
+        if (flat)                                                                                  \
+            shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = flat->Width,                                \
+                                              .Height = flat->Height,                              \
+                                              .Format = flat->Format,                              \
+                                              .NumChannels = flat->NumChannels};                   \
+        CUresult r = begin(p, ret_array, flat ? &shape : NULL, 1, &reserve);                       \
+        if (r != CUDA_SUCCESS)                                                                     \
+            return r;                                                                              \
+        return end(p, p->calls.real.symbol(ret_array, flat), (void **)ret_array, &reserve);        \
+    }
+
+DEFINE_CREATE(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR)
+DEFINE_CREATE(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1)
 
 CUresult hook_cuArray3DCreate(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *old)
 {
@@ -168,22 +172,6 @@ CUresult hook_cuArray3DCreate(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR_
     return end(p, p->calls.real.cuArray3DCreate(ret_array, old), (void **)ret_array, &reserve);
 }
 
-CUresult hook_cuArrayCreate(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR_v1 *old)
-{
-    struct process *p = process_enter();
-    struct reserve reserve;
-    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
-    if (old)
-        shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = old->Width,
-                                          .Height = old->Height,
-                                          .Format = old->Format,
-                                          .NumChannels = old->NumChannels};
-    CUresult r = begin(p, ret_array, old ? &shape : NULL, 1, &reserve);
-    if (r != CUDA_SUCCESS)
-        return r;
-    return end(p, p->calls.real.cuArrayCreate(ret_array, old), (void **)ret_array, &reserve);
-}
-
 CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *ret_array,
                                      const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count)
 {
@@ -196,24 +184,17 @@ CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *ret_array,
                (void **)ret_array, &reserve);
 }
 
-CUresult hook_cuArrayDestroy(CUarray array)
-{
-    struct process *p = process_enter();
-    struct allocation allocation;
-    bool is_known = process_is_ready(p) && grants_begin_free(p, key_of(array), &allocation);
-    CUresult r = p->calls.real.cuArrayDestroy(array);
-    if (is_known)
-        grants_end_free(p, &allocation, r);
-    return r;
-}
+#define DEFINE_DESTROY(symbol, type)                                                               \
+    CUresult hook_##symbol(type array)                                                             \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        struct allocation allocation;                                                              \
+        bool is_known = process_is_ready(p) && grants_begin_free(p, key_of(array), &allocation);   \
+        CUresult r = p->calls.real.symbol(array);                                                  \
+        if (is_known)                                                                              \
+            grants_end_free(p, &allocation, r);                                                    \
+        return r;                                                                                  \
+    }
 
-CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray array)
-{
-    struct process *p = process_enter();
-    struct allocation allocation;
-    bool is_known = process_is_ready(p) && grants_begin_free(p, key_of(array), &allocation);
-    CUresult r = p->calls.real.cuMipmappedArrayDestroy(array);
-    if (is_known)
-        grants_end_free(p, &allocation, r);
-    return r;
-}
+DEFINE_DESTROY(cuArrayDestroy, CUarray)
+DEFINE_DESTROY(cuMipmappedArrayDestroy, CUmipmappedArray)

@@ -128,50 +128,34 @@ static struct quota_view view_after(struct process *p, CUresult r)
     return quota_view(&p->client, devices_current(p));
 }
 
-CUresult hook_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
-{
-    struct process *p = process_enter();
-    CUresult r = p->calls.real.cuMemGetInfo_v2(ret_free, ret_total);
-    struct quota_view view = view_after(p, r);
-    if (view.limit && ret_total && *ret_total > view.limit)
-        *ret_total = view.limit;
-    if (view.limit && ret_free && *ret_free > view.left)
-        *ret_free = view.left;
-    return r;
-}
+#define DEFINE_INFO(symbol, type)                                                                  \
+    CUresult hook_##symbol(type *ret_free, type *ret_total)                                        \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        CUresult r = p->calls.real.symbol(ret_free, ret_total);                                    \
+        struct quota_view view = view_after(p, r);                                                 \
+        if (view.limit && ret_total && *ret_total > view.limit)                                    \
+            *ret_total = (type)view.limit;                                                         \
+        if (view.limit && ret_free && *ret_free > view.left)                                       \
+            *ret_free = (type)view.left;                                                           \
+        return r;                                                                                  \
+    }
 
-CUresult hook_cuMemGetInfo(unsigned *ret_free, unsigned *ret_total)
-{
-    struct process *p = process_enter();
-    CUresult r = p->calls.real.cuMemGetInfo(ret_free, ret_total);
-    struct quota_view view = view_after(p, r);
-    if (view.limit && ret_total && *ret_total > view.limit)
-        *ret_total = (unsigned)view.limit;
-    if (view.limit && ret_free && *ret_free > view.left)
-        *ret_free = (unsigned)view.left;
-    return r;
-}
+DEFINE_INFO(cuMemGetInfo_v2, size_t)
+DEFINE_INFO(cuMemGetInfo, unsigned)
 
-CUresult hook_cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice device)
-{
-    struct process *p = process_enter();
-    CUresult r = p->calls.real.cuDeviceTotalMem_v2(ret_bytes, device);
-    uint64_t limit = r == CUDA_SUCCESS && process_is_ready(p)
-                         ? quota_limit(&p->client, devices_index(p, device))
-                         : 0;
-    if (limit && ret_bytes && *ret_bytes > limit)
-        *ret_bytes = limit;
-    return r;
-}
+#define DEFINE_TOTAL(symbol, type)                                                                 \
+    CUresult hook_##symbol(type *ret_bytes, CUdevice device)                                       \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        CUresult r = p->calls.real.symbol(ret_bytes, device);                                      \
+        uint64_t limit = r == CUDA_SUCCESS && process_is_ready(p)                                  \
+                             ? quota_limit(&p->client, devices_index(p, device))                   \
+                             : 0;                                                                  \
+        if (limit && ret_bytes && *ret_bytes > limit)                                              \
+            *ret_bytes = (type)limit;                                                              \
+        return r;                                                                                  \
+    }
 
-CUresult hook_cuDeviceTotalMem(unsigned *ret_bytes, CUdevice device)
-{
-    struct process *p = process_enter();
-    CUresult r = p->calls.real.cuDeviceTotalMem(ret_bytes, device);
-    uint64_t limit = r == CUDA_SUCCESS && process_is_ready(p)
-                         ? quota_limit(&p->client, devices_index(p, device))
-                         : 0;
-    if (limit && ret_bytes && *ret_bytes > limit)
-        *ret_bytes = (unsigned)limit;
-    return r;
-}
+DEFINE_TOTAL(cuDeviceTotalMem_v2, size_t)
+DEFINE_TOTAL(cuDeviceTotalMem, unsigned)
