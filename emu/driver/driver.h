@@ -226,9 +226,10 @@ int stream_resolve(struct stream *handle, struct stream **ret_stream);
 int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream);
 void stream_init(struct stream *stream, struct context *context, unsigned index, unsigned flags,
                  int priority);
-/* Queues a copy of *entry with its time and order; waits while the queue is full. Otherwise makes
- * no system call and takes no lock shared with other processes. Sets *ret_position to the number of
- * entries up to and including the new entry, for stream_wait(); ret_position may be NULL. */
+/* Queues a copy of *entry with its time and order; waits while the queue is full. Unless the queue
+ * is full, makes no system call and takes no lock shared with other processes. Sets *ret_position
+ * to the number of entries up to and including the new entry, for stream_wait(); ret_position may
+ * be NULL. */
 int stream_push(struct stream *stream, const struct emu_entry *entry, uint64_t *ret_position);
 /* Waits until the first `position` entries ever queued in the context's stream number `index` have
  * finished. If another stream gets the number meanwhile, positions continue. */

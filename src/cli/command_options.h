@@ -28,9 +28,9 @@
     {"policy", 0, "POLICY", "place workloads by this policy, like --set policy=POLICY: gpumux "    \
      "(default), firstfit, exclusive, …", NULL}
 #define LISTEN_OPTION                                                                              \
-    {"listen", 0, "ADDRESS", "[HOST:]PORT: listen for clients and nodes with TLS, after 'gpumux "  \
-     "control init' (default HOST: 127.0.0.1); unix:PATH: put the API socket at PATH (default: "   \
-     "api.sock in the state directory); may be given once in each form", NULL}
+    {"listen", 0, "ADDRESS", "[HOST:]PORT: accept clients and nodes over TLS; needs 'gpumux "      \
+     "control init' (default HOST: 127.0.0.1). unix:PATH: path of the API socket (default: "       \
+     "api.sock in the state directory). Each form may be given once", NULL}
 #define NODE_SOCKET_OPTION                                                                         \
     {"node-socket", 0, "PATH", "socket that connects control and the nodes of one machine "        \
      "(default: node.sock in the state directory)", NULL}
@@ -80,8 +80,8 @@
      "(default 0)", "retries"},                                                                    \
     {"grace", 0, "TIME", "time between SIGTERM and SIGKILL when gpumux ends the workload "         \
      "(default 10s)", "grace"},                                                                    \
-    {"resume", 0, "COMMAND", "shell command that replaces the command once an attempt has run "    \
-     "(default: the command itself)", "resume"},                                                   \
+    {"resume", 0, "COMMAND", "shell command of every attempt after the first attempt that ran "    \
+     "(default: the submitted command)", "resume"},                                                \
     {"label", 'l', "KEY=VALUE", "attach a label to the workload; may be repeated", "labels"},      \
     {"node-label", 0, "KEY=VALUE", "run only on nodes with this label; may be repeated",           \
      "node_labels"},                                                                               \
@@ -90,16 +90,17 @@
     {"env", 'e', "KEY=VALUE", "set an environment variable of the workload; may be repeated",      \
      "environment"},                                                                               \
     {"export", 0, "all|none|LIST", "environment variables to pass on: all (default); none: only "  \
-     "PATH, HOME, USER, LOGNAME, SHELL and LANG; NAME,NAME: these six and the named variables",    \
-     NULL},                                                                                        \
+     "PATH, HOME, USER, LOGNAME, SHELL and LANG; NAME,NAME: the named variables and the variables "\
+     "of none", NULL},                                                                             \
     {"directory", 'C', "DIR", "working directory (default: your current directory)", "directory"}, \
     {"user", 'u', "NAME", "account under which the workload runs (default: yours); only "          \
      "administrators may name another account", "user"},                                           \
-    {"ready", 0, "started|client|port:N|command:TEXT", "when a service counts as running: its "    \
-     "process has started (default), the service reports readiness through libgpumux, port N "     \
-     "accepts connections, or the shell command TEXT succeeds", "ready"},                          \
-    {"on-node-lost", 0, "requeue|wait", "when the node is lost, requeue the workload (default) or "\
-     "wait for the node", "on_node_lost"},                                                         \
+    {"ready", 0, "started|client|port:N|command:TEXT", "condition for a service to count as "      \
+     "running: started: its process runs (default); client: the service reports readiness "        \
+     "through libgpumux; port:N: port N accepts connections; command:TEXT: shell command TEXT "    \
+     "succeeds", "ready"},                                                                         \
+    {"on-node-lost", 0, "requeue|wait", "action if the node of the workload is lost: requeue the " \
+     "workload (default), or wait until the node is back", "on_node_lost"},                        \
     {"protection", 0, "on|off", "enforce quota and share (default on); only administrators may "   \
      "turn protection off", "protection"}
 /* clang-format on */

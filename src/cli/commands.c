@@ -121,8 +121,8 @@ static const struct option sim_options[] = {
      NULL},
     {"rate", 0, "X,…", "multiply the arrival rate of the trace by X (default 1)", NULL},
     {"load", 0, "X,…",
-     "scale the arrival rate so that, without sharing, the tasks would keep X times the simulated "
-     "devices busy; cannot be combined with --rate",
+     "scale the arrival rate so that, without sharing, the tasks would keep X times as many "
+     "devices busy as the cluster has; cannot be combined with --rate",
      NULL},
     {"mix", 0, "MODEL[:BATCH]=WEIGHT,…",
      "relative frequency of models and batch sizes, for workloads whose trace names no model",
@@ -211,7 +211,8 @@ static const struct command commands[] = {
             "option says otherwise.\n\n"
             "A submission takes effect once. If gpumux restarts before answering, this command "
             "retries the submission under the same key for up to 10 seconds. After one second "
-            "without an answer, the command prints on standard error when it will give up.",
+            "without an answer, the command prints to standard error that gpumux does not answer, "
+            "and the time until which the command waits.",
         .options = submit_options,
         .examples = EXAMPLES(
             {"gpumux submit --quota 8g --share 50 -- python train.py",
@@ -235,7 +236,8 @@ static const struct command commands[] = {
             "the terminal of another job. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded. The "
             "first Ctrl-C cancels the workload, the second kills the workload, and the third "
             "leaves the workload running and exits. 'gpumux run' survives a restart of gpumux. "
-            "After one second without an answer, 'gpumux run' reports so on standard error.",
+            "After one second without an answer, 'gpumux run' prints to standard error that gpumux "
+            "does not answer.",
         .options = run_options,
         .examples = EXAMPLES(
             {"gpumux run -- env", "print the environment of a workload"},
@@ -285,9 +287,10 @@ static const struct command commands[] = {
             "Shows how the policy judges every device for a workload now, the best device first. "
             "gpumux judges a running workload as if you submitted the workload again. ALIKE is the "
             "number of equivalent devices.\n\n"
-            "SPEED is the predicted speed, relative to the workload alone on the device. PD is "
-            "1/SPEED. GAIN is the predicted change in the total speed of all tasks on the device. "
-            "P99 is predicted, and MEASURED is the p99 now, of the service closest to its SLO.",
+            "RELATIVE is the predicted speed, relative to the workload alone on the device. PD is "
+            "1/RELATIVE. GAIN is the predicted change in the total speed of all tasks on the "
+            "device. P99 and MEASURED describe the service closest to its SLO: P99 is the "
+            "predicted p99, and MEASURED is the current p99.",
         .options = describe_options,
         .completes = "ids",
         .operands_least = 1,

@@ -264,8 +264,7 @@ void action_log(struct cluster *c, const char *what, uint64_t workload, int atte
 /* No-op if request is 0. */
 void action_reply(struct cluster *c, uint64_t request, int result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Send an order to a node about an attempt other than a live workload's newest attempt. No-op if
- * the node is not connected. */
+/* Send a node an order about one attempt, open or not. No-op if the node is not connected. */
 void action_send_stop(struct cluster *c, struct node *n, uint64_t workload, int attempt,
                       int64_t grace_ms);
 void action_send_settle(struct cluster *c, struct node *n, uint64_t workload, int attempt);
@@ -354,7 +353,7 @@ bool rounds_are_held(const struct cluster *c);
 void rounds_arm(struct cluster *c);
 /* Runs a round if one is due. */
 void rounds_run(struct cluster *c);
-/* Places a workload that was stopped for a move at its destination, if there is room. */
+/* Places a workload, stopped in order to move, on its destination device if there is room. */
 bool rounds_place_wished(struct cluster *c, struct workload *w);
 
 /* depend.c */

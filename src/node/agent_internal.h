@@ -75,7 +75,7 @@ struct mailbox {
     struct event *again; /* timer to resend input that the task did not take */
     struct list letters;
     size_t count;
-    bool waiting; /* the first letter is in flight */
+    bool waiting; /* the first command is in flight */
     bool heard;   /* the supervisor has sent something on this connection */
     bool was_cut; /* the supervisor has just closed the connection; delays the next connection */
 };
@@ -303,8 +303,8 @@ int adopt_all(struct error *e, struct agent *a);
 /* ---- mailbox.c ---- */
 
 void mailbox_init(struct mailbox *m);
-void mailbox_close(struct run *r); /* closes the connection; letters stay */
-void mailbox_done(struct run *r);  /* answers all letters: the attempt has ended */
+void mailbox_close(struct run *r); /* closes the connection; commands stay */
+void mailbox_done(struct run *r);  /* answers all commands: the attempt has ended */
 /* Connects to the supervisor, unless the supervisor does not answer or has just closed a
  * connection. */
 bool mailbox_connect(struct run *r);

@@ -49,7 +49,7 @@ struct task_slot {
     double speed;  /* speed of the rank on this site: seconds of progress alone, per second */
     double from_s; /* time of arrival */
     double pd;
-    double done_ms; /* progress in time alone since the set of residents changed */
+    double done_ms; /* progress since the neighbours last changed, as run time of the task alone */
 };
 
 struct task {

@@ -1,5 +1,5 @@
 /*
- * A JSON writer that appends to a str. The writer builds no tree and places the commas.
+ * A JSON writer. The writer appends to a struct str, builds no tree, and places the commas.
  *
  *   json_begin_object(w);
  *   json_put_uint(json_key(w, "id"), 17);

@@ -3,9 +3,9 @@
  * the tree. Limits apply while the tree is built, so that no text makes the tree grow without
  * bound.
  *
- * YAML is read without anchors, aliases, tags and keys that are not plain text. The YAML 1.2 core
- * schema resolves the scalars, which keep their source text, so that `command: [sleep, 5]` and
- * `environment: {N: 007}` keep the spelling that the user wrote.
+ * The YAML reader refuses anchors, aliases, tags, and keys that are not plain text. The YAML 1.2
+ * core schema resolves the scalars. The scalars keep their source text, so that
+ * `command: [sleep, 5]` and `environment: {N: 007}` keep the spelling that the user wrote.
  */
 #pragma once
 #include <stddef.h>

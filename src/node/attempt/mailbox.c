@@ -43,7 +43,7 @@ static void finish_letter(struct run *r, struct letter *l, int result, const cha
         run_tell_kind(r, ATTEMPT_HEARD);
 }
 
-/* Closes the connection; all letters but CONTROL_WATCH stay. */
+/* Closes the connection; all commands but CONTROL_WATCH stay. */
 void mailbox_close(struct run *r)
 {
     struct mailbox *m = &r->mailbox;
@@ -71,7 +71,7 @@ void mailbox_done(struct run *r)
             link_done(r->agent, l->request, -ERR_CONFLICT, "it has ended");
 }
 
-/* Sends the next packet of a letter; input is sent in pieces. Returns false if the socket is
+/* Sends the next packet of a command; input is sent in pieces. Returns false if the socket is
  * full. */
 static bool send_letter(struct mailbox *m, const struct letter *l)
 {
@@ -218,7 +218,7 @@ bool mailbox_connect(struct run *r)
         mailbox_close(r);
         return false;
     }
-    /* The watch is the first letter: notices report later changes, and run_look() finds earlier
+    /* The watch is the first command: notices report later changes, and run_look() finds earlier
      * ones. */
     struct letter *watch = calloc(1, sizeof *watch);
     if (!watch) {

@@ -1,5 +1,5 @@
-/* A thread that samples the devices once per second and keeps the newest sample. sampler_hurry()
- * makes the thread read the processes at once. */
+/* A thread that samples the devices once per second and keeps the newest sample. After
+ * sampler_hurry() the thread lists the processes at once. */
 #pragma once
 #include "node/device/gpu.h"
 
@@ -10,6 +10,6 @@ struct sampler;
 int sampler_new(struct error *e, struct gpu *gpu, struct sampler **ret);
 /* Waits for the thread, which may be in a call of the driver. */
 void sampler_free(struct sampler *s);
-/* Makes the next sample list the processes again, at a time after this call. */
+/* Makes the thread list the processes once more, at a time after this call. */
 void sampler_hurry(struct sampler *s);
 void sampler_read(struct sampler *s, struct gpu_sample *ret);

@@ -66,9 +66,9 @@ void registrar_leave(struct registrar *r);
  * from the deadline until the tasks end; fence_ms 0: the default. */
 void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t fence_ms);
 /* Limits tasks on this device to the smallest window and to rate_permille of the device's time; 0:
- * to the granted part of the time. */
+ * ends the throttling, and the granted rate applies again. */
 void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille);
-/* Welcomes no process on this device until registrar_go_on(), or for a second at most. A process
+/* Admits no process on this device until registrar_go_on(), or for a second at most. A process
  * that joins MPS while another client is terminated could be harmed. A process that sends HELLO
  * meanwhile waits. */
 void registrar_hold(struct registrar *r, const char *uuid);

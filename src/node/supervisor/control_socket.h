@@ -98,8 +98,8 @@ struct control_socket {
 };
 
 int control_socket_listen(struct error *e, int directory_fd, struct control_socket *ret);
-/* Accepts a peer. At the limit a peer is refused, unless the peer is from outside the task (the
- * agent), which replaces the task's oldest peer. Returns false if descriptors or memory are
+/* Accepts a peer. At the limit, a new peer of the task is refused, and a peer from outside the task
+ * (the agent) replaces the task's oldest peer. Returns false if descriptors or memory are
  * exhausted; the caller then retries. */
 bool control_socket_accept(struct control_socket *c);
 /* Receives the next packet of a peer. Returns its length, 0 if there is none yet, or -1 if the peer

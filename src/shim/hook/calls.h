@@ -14,7 +14,7 @@
  * A program gets a function in one of three ways, and each way returns the hook: by dlsym or dlvsym
  * (entry.c, then calls_route()); by cuGetProcAddress, in both versions (calls.c); or by a link with
  * libcuda, whose names the dynamic linker resolves to the exports of the shim (exports.c). The
- * address that the driver itself returned decides. For the address of a listed function, the
+ * shim decides by the address that the driver returned. For the address of a listed function, the
  * program gets the hook; for any other address, the program gets the address itself. Versions,
  * variants for per-thread default streams, statuses and missing functions therefore stay those of
  * the driver, and calls newer than the list are unchanged.

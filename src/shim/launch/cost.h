@@ -9,9 +9,9 @@
  * cannot be measured counts as known after COST_TRIES launches. A kernel whose many measurements
  * agreed is settled, and is measured less often: a measurement costs as much as a few launches.
  *
- * Where little depends on exact costs, the results set the period of the measurements. The period
- * is long while measurements agree with the known costs. The period is short while measurements
- * disagree, for instance after a program began or its neighbours ended.
+ * For a task without a rate, a gate or a small window, the results set the period of the
+ * measurements. The period is long while measurements agree with the known costs. The period is
+ * short while measurements disagree, for instance after a program began or its neighbours ended.
  *
  * A measurement counts in full if the stream still had work when the launch reached it. Otherwise
  * the interval contains host time: the measurement is an upper bound, and counts in full only if
@@ -39,11 +39,11 @@ enum {
     COST_WAYS = 4,
     COST_SETS = 2048,     /* a power of two */
     COST_PERIOD = 64,     /* mean number of launches between two measurements */
-    COST_PERIOD_MIN = 32, /* shortest period where little depends on exact costs */
+    COST_PERIOD_MIN = 32, /* shortest period if exact costs are not needed */
     COST_PERIOD_MAX = 2048,
     COST_SAMPLES_NEW = 4,
     COST_SAMPLES_SETTLED = 32,
-    /* Mean number of due launches of a settled kernel for each measured launch. */
+    /* On average, one in COST_SETTLED_TURNS due launches of a settled kernel is measured. */
     COST_SETTLED_TURNS = 4,
     COST_SURPRISE_NS = 1000000, /* smallest cost that makes a kernel new again */
     COST_CONTEXTS = 32,         /* contexts with measurements */
@@ -86,7 +86,7 @@ struct cost_timings {
 struct cost_pace {
     _Atomic uint32_t launches_left;
     _Atomic uint32_t random;
-    /* Where little depends on exact costs: the period in excess of COST_PERIOD_MIN. */
+    /* The period in excess of COST_PERIOD_MIN, for launches without a need for exact costs. */
     _Atomic uint32_t period;
 };
 
@@ -152,7 +152,7 @@ static inline bool cost_is_new(const struct cost_entry *entry)
 }
 
 bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool is_exact);
-/* Returns whether this launch is to be measured. `is_exact`: exact costs matter. */
+/* Returns whether this launch is to be measured. `is_exact`: exact costs are needed. */
 static inline bool cost_is_due(struct cost_pace *pace, struct cost_entry *entry, bool is_exact)
 {
     uint32_t left = atomic_load_explicit(&pace->launches_left, memory_order_relaxed);

@@ -392,7 +392,7 @@ static void test_a_settled_kernel_is_measured_once_in_256_until_it_changes(void 
 /* Launches between two measurements that agree, give or take a quarter. */
 enum { RARELY_LEAST = COST_PERIOD_MAX * 3 / 4, RARELY_MOST = COST_PERIOD_MAX * 5 / 4 };
 
-/* Launches where little depends on the cost; each due measurement gives `ns`. Returns the number of
+/* Launches without a need for exact costs; each due measurement gives `ns`. Returns the number of
  * due measurements. */
 static int launch_inexactly(struct bench *b, int launches, uint64_t ns)
 {

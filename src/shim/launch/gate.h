@@ -3,8 +3,8 @@
  * service's status page (neighbours.h).
  *
  * A wait ends when the services have been idle for `linger`, because a queued request follows the
- * last request within microseconds. A wait ends at the latest after `most`. If a busy slot
- * completes nothing for `most`, the gate treats the slot as stuck and ignores it until its mark
+ * last request within microseconds. A wait lasts `most_ns` at most. If a busy slot completes
+ * nothing for `most_ns`, the gate treats the slot as stuck and ignores it until its mark
  * advances. The service may have died before writing the mark. The service's other slots still
  * count.
  */

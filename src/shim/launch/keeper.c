@@ -14,13 +14,13 @@ enum {
     PR_SET_TIMERSLACK_ = 29,
 };
 
-/* ---- the word ---- */
+/* ---- the latch in the status page ---- */
 
 static void tell_device(struct process *p, int device, bool is_shut)
 {
     _Atomic uint32_t *word = &p->client.status->shut[device];
     atomic_store(word, is_shut);
-    /* keeper_open() sets is_over before it opens the word. */
+    /* keeper_open() sets is_over before it opens the latch. */
     if (is_shut && atomic_load(&p->launch->keeper.is_over))
         atomic_store(word, 0);
 }

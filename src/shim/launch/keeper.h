@@ -1,14 +1,16 @@
 /*
  * The keeper. Beside a service, a task's streams wait on the device, and its threads do not wait: a
  * delayed thread cannot run ahead of the device, which then idles between requests. The shim puts a
- * wait for a word of the status page into each stream, about once per window of work. The keeper, a
- * thread of the shim, polls the services' marks and shuts and opens the word (latch.h). When a
- * service becomes busy, the device executes at most the rest of one window of the task's work. The
- * host may run LAUNCH_AHEAD_NS ahead, which is harmless if the process is killed.
+ * wait for the device's latch, a word of the status page, into each stream, about once per window
+ * of work. The keeper, a thread of the shim, polls the services' marks, and shuts and opens the
+ * latch (latch.h). When a service becomes busy, the device executes at most the rest of one window
+ * of the task's work. The host may run LAUNCH_AHEAD_NS ahead, which is harmless if the process is
+ * killed.
  *
- * No stream waits for ever. Only the keeper shuts the word, never while the keeper sleeps, and at
- * most for the time in the limits. A process that ends opens the word permanently. A forked child
- * has no keeper, but a page of its own. If a process is killed, the driver removes its streams.
+ * No stream waits for ever. Only the keeper shuts the latch, for at most the time in the limits,
+ * and the keeper never sleeps while the latch is shut. A process that ends opens the latch
+ * permanently. A forked child has no keeper, but has its own page. If a process is killed, the
+ * driver removes its streams.
  *
  * The thread starts at the first launch beside a service, and sleeps when launches cease or the
  * services have ended. If a device's streams cannot wait, or the thread does not start, threads
@@ -29,7 +31,7 @@ enum keeper_state { KEEPER_NEW = 0, KEEPER_STARTING, KEEPER_OFF, KEEPER_AWAKE, K
 
 struct keeper {
     _Atomic uint32_t state;   /* enum keeper_state; the keeper sleeps on this word */
-    _Atomic uint32_t is_over; /* the process ends: the word stays open */
+    _Atomic uint32_t is_over; /* the process ends: the latches stay open */
     _Atomic uint64_t asked;   /* number of waits put into streams */
     _Atomic uint64_t devices; /* bit i: streams of device i contain waits */
     /* Each poll writes the fields below, so fields that launches read are on other cache lines. */
@@ -49,7 +51,7 @@ static inline bool keeper_is_there(struct process *p, const struct keeper *keepe
 /* Call before a launch of cost_ns. Puts a wait into the stream if more than window_ns of work would
  * follow the last wait. Returns false if the driver refused. Not for a capturing stream. */
 bool keeper_guard(struct process *p, struct stream *stream, uint64_t cost_ns, uint64_t window_ns);
-/* Opens the words of all devices permanently, since the process ends. Safe in a signal handler. */
+/* Opens all latches permanently, since the process ends. Safe in a signal handler. */
 void keeper_open(struct process *p);
 /* Resets the state in a forked child. */
 void keeper_reset(struct keeper *keeper);

@@ -1,10 +1,11 @@
 /*
- * The latch of a device: whether a task's streams may continue beside services (keeper.h). The
- * latch only decides. The keeper polls the services and writes the word that the streams wait for.
+ * The latch of a device decides whether a task's streams may continue beside services (keeper.h).
+ * The keeper polls the services, and writes the state of the latch to the status page, where the
+ * streams wait.
  *
  *   open ── a service is busy ─────────────────────────────────▶ shut
- *   shut ── all services have been idle for `linger` ──────────▶ open
- *   shut ── shut for `most`, and a service is busy: a pass ────▶ open, for at least `pass`
+ *   shut ── all services have been idle for `linger_ns` ───────▶ open
+ *   shut ── shut for `most_ns`, and a service is busy: a pass ─▶ open, for at least `pass_ns`
  *
  * If linger_ns is above 0, a service that worked between two polls counts as busy.
  */

@@ -55,7 +55,7 @@ struct launch_device {
     _Atomic uint32_t gate_place;     /* enum limits_gate_place */
     _Atomic uint32_t rate_permille;  /* 0: no limit */
     _Atomic uint32_t share_permille; /* part of the SMs, by which GPU time is weighted */
-    _Atomic uint32_t is_exact; /* costs matter: the device is shared or its limits are tight */
+    _Atomic uint32_t is_exact;       /* exact costs are needed: for a rate, gate or small window */
     /* Every launch writes the window; its cache line must contain nothing that the keeper polls. */
     _Alignas(64) struct window window;
     struct rate rate;

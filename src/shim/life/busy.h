@@ -25,7 +25,7 @@ struct busy {
  * stream without a slot. */
 void busy_note(struct process *p);
 /* Removes the context before the driver may destroy it; NULL removes all contexts. Returns true if
- * the context was in the list; the caller then adds a context that still exists again. */
+ * the context was in the list; if the context survives, the caller adds the context again. */
 bool busy_forget(struct busy *busy, CUcontext context);
 void busy_add(struct busy *busy, CUcontext context);
 /* Returns the context's entry in `unmarked`, or NULL if the context is not in the list. */

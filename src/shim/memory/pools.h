@@ -1,8 +1,9 @@
 /*
  * Memory pools under the quota. A pool reserves memory on the device and lends pieces of this
- * memory. The quota counts the reserved memory, which only the driver knows. The shim reads that
- * number after an allocation, which may raise the number. The shim also reads the number when it
- * may have fallen: when the program synchronises, queries free memory, or runs out of memory.
+ * memory. The quota counts the reserved bytes, which only the driver knows. The shim reads the
+ * reserved bytes after each allocation, because an allocation may raise them. The shim also reads
+ * the reserved bytes when they may have fallen: when the program synchronises, queries free memory,
+ * or runs out of memory.
  *
  * Before an allocation, the shim reserves the memory that the pool may have to take from the
  * device, in the driver's pieces of 32 MiB. Graphs allocate from a hidden pool on each device,
