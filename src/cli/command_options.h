@@ -43,8 +43,9 @@
      "the host's name)", NULL},                                                                    \
     {"join-only", 0, NULL, "join with --token, then exit", NULL}
 #define DEVICE_OPTIONS                                                                             \
-    {"emulate", 0, "N[xMODEL[:MEM]]", "emulate N GPUs: 4, 2xA100, 4xH200:24g, 2xA100,T4; models: " \
-     "H200 (default), A100, RTX3090, T4", NULL},                                                   \
+    {"emulate", 0, "N[xMODEL[:MEM]]", "emulate N GPUs of MODEL, with MEM of memory each, such as " \
+     "4 or 4xH200:24g; commas separate groups, as in '2xA100,T4'; models: H200 (default), A100, "  \
+     "RTX3090, T4", NULL},                                                                         \
     {"without-devices", 0, NULL, "start even if the machine has no GPU", NULL}
 
 /* The keys of a description as options; the last member is the key that the option sets. */
@@ -90,8 +91,8 @@
     {"env", 'e', "KEY=VALUE", "set an environment variable of the workload; may be repeated",      \
      "environment"},                                                                               \
     {"export", 0, "all|none|LIST", "environment variables to pass on: all (default); none: only "  \
-     "PATH, HOME, USER, LOGNAME, SHELL and LANG; NAME,NAME: the named variables and the variables "\
-     "of none", NULL},                                                                             \
+     "PATH, HOME, USER, LOGNAME, SHELL and LANG; a list NAME,NAME: these six variables and the "   \
+     "listed variables", NULL},                                                                    \
     {"directory", 'C', "DIR", "working directory (default: your current directory)", "directory"}, \
     {"user", 'u', "NAME", "account under which the workload runs (default: yours); only "          \
      "administrators may name another account", "user"},                                           \

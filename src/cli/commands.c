@@ -1,4 +1,4 @@
-/* The table of commands. command.h says what the members mean. */
+/* The table of commands. command.h documents the members. */
 #include "cli/command.h"
 
 #include <string.h>
@@ -117,7 +117,7 @@ static const struct option sim_options[] = {
      "leave these parts out of every policy: tuner, predictor, optimizer, matching, gate", NULL},
     {"ablate", 0, "PART,…",
      "also run every policy without each of these parts, and without all of them", NULL},
-    {"jobs", 0, "N", "number of workloads to take from the trace; a shorter trace starts over",
+    {"jobs", 0, "N", "number of workloads to take from the trace; a shorter trace is repeated",
      NULL},
     {"rate", 0, "X,…", "multiply the arrival rate of the trace by X (default 1)", NULL},
     {"load", 0, "X,…",
@@ -148,7 +148,9 @@ static const struct option sim_options[] = {
      NULL},
     {"json", 0, NULL, "print JSON instead of a table", NULL},
     {"explain", 0, "N",
-     "print how the first policy judges each class of devices when workload N arrives", NULL},
+     "print how the first policy judges each group of equivalent devices when workload N "
+     "arrives",
+     NULL},
     {"validate", 0, "TABLE",
      "simulate nothing; print the errors of the contention model on the measured pairs in TABLE",
      NULL},
@@ -328,9 +330,9 @@ static const struct command commands[] = {
     {
         .name = "requeue",
         .operands = "WORKLOAD…",
-        .summary = "stop workloads and put them back into the queue",
+        .summary = "end workloads and put them back into the queue",
         .description = "Ends the running attempt as 'gpumux cancel' does, and starts a new attempt "
-                       "when there is room. The ended attempt does not count as a failure.",
+                       "when a node has room. The ended attempt does not count as a failure.",
         .options = socket_options,
         .completes = "ids",
         .operands_least = 1,
@@ -341,7 +343,7 @@ static const struct command commands[] = {
         .name = "suspend",
         .operands = "TASK…",
         .summary = "move the device memory of tasks to host memory",
-        .description = "Stops a task and moves its device memory to host memory. While the task "
+        .description = "Pauses a task and moves its device memory to host memory. While the task "
                        "is suspended, its devices are free for other workloads. The command waits "
                        "until the memory has moved, which takes about a second for 2 GB. A client "
                        "of MPS cannot be suspended, and keeps running.",
@@ -358,8 +360,8 @@ static const struct command commands[] = {
         .name = "resume",
         .operands = "TASK…",
         .summary = "bring suspended tasks back to their devices",
-        .description = "Moves the memory of suspended tasks back to their devices as soon as there "
-                       "is room. 'gpumux ps' shows the reason why a task waits.",
+        .description = "Moves the memory of suspended tasks back to their devices as soon as the "
+                       "devices have room. 'gpumux ps' shows the reason why a task waits.",
         .options = socket_options,
         .completes = "ids",
         .operands_least = 1,
@@ -640,8 +642,8 @@ static const struct command commands[] = {
         .name = "checkpoint",
         .operands = "off|back LOCK [PID…]",
         .summary = "move the device memory of processes to the host, or back",
-        .description = "Prints done, or the reason for a failure. The agent starts this command to "
-                       "suspend and resume tasks.",
+        .description = "Prints 'done', or the reason for a failure. The agent starts this command "
+                       "to suspend and resume tasks.",
         .options = no_options,
         .hidden = true,
         .operands_least = 2,
@@ -662,8 +664,8 @@ static const struct command commands[] = {
         .name = "mps-guard",
         .operands = "STATE PROGRAM EMULATION LIBRARIES",
         .summary = "end MPS daemons that no attempt needs",
-        .description = "Waits until the agent that started this command has ended and no attempt "
-                       "needs an MPS daemon of the node. Then ends the daemon.",
+        .description = "Waits until the agent that started this command has ended. Then ends each "
+                       "MPS daemon of the node as soon as no attempt needs the daemon.",
         .options = no_options,
         .hidden = true,
         .operands_least = 4,
@@ -686,7 +688,7 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-/* Names that other tools use, and that resemble a command with another meaning. */
+/* Command names of other tools. The nearest name here may mean something else. */
 static const char *command_called(const char *name)
 {
     static const struct {
