@@ -7,7 +7,7 @@
  * in order: CONTROL_OK, or "error" and a sentence.
  *
  *   ready                the service is ready
- *   progress SAMPLES     number of samples that this attempt has done so far, decimal
+ *   progress SAMPLES     number of samples that this attempt has processed so far, decimal
  *   latency              latencies of the requests that a service answered since its last report:
  *   MICROSECONDS COUNT   one line each, at most CONTROL_LATENCIES_MAX lines; the newline of the
  *   …                    last line is optional

@@ -1,9 +1,9 @@
 /*
  * The types of the CUDA driver API that api/cuda_calls.def uses, under CUDA's own names, and the
- * types of the calls; the shim and the emulated driver share them. The list of calls therefore
- * compiles without cuda.h, and tests/shim/types.sh checks the list against cuda.h. A struct names
- * only the fields that gpumux uses; cuda_types.def lists their offsets, and a test checks this
- * header and cuda.h against these offsets.
+ * types of the calls. The shim and the emulated driver share these types. The list of calls
+ * therefore compiles without cuda.h, and tests/shim/types.sh checks the list against cuda.h. A
+ * struct names only the fields that gpumux uses; cuda_types.def lists their offsets, and a test
+ * checks this header and cuda.h against these offsets.
  */
 #pragma once
 #include <stddef.h>
@@ -18,8 +18,9 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef uint64_t CUdeviceptr;
 
-/* Handles: CUDA's name, and the name of the object. The emulated driver, which has the objects, and
- * programs that treat handles as plain pointers define CUDA_HANDLE before including this header. */
+/* Handles: CUDA's name, and the name of the object. The emulated driver, which implements the
+ * objects, defines CUDA_HANDLE before it includes this header. Programs that treat handles as plain
+ * pointers define CUDA_HANDLE too. */
 #ifndef CUDA_HANDLE
 #define CUDA_HANDLE(word, object) typedef struct word##_st *word;
 typedef uint64_t CUmemGenericAllocationHandle; /* CUDA's only handle that is a number */
@@ -56,7 +57,7 @@ typedef int CUmemcpy3DOperandType, CUmemcpySrcAccessOrder, CUmemPool_attribute;
 typedef int CUmoduleLoadingMode, CUpointer_attribute, CUprocessState, CUstreamAttrID;
 typedef int CUstreamCaptureMode, CUstreamCaptureStatus;
 
-/* Structs that gpumux at most passes on. */
+/* Structs whose fields gpumux does not use. */
 typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
 typedef struct CUcheckpointUnlockArgs_st CUcheckpointUnlockArgs;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
@@ -208,7 +209,7 @@ typedef struct {
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* contexts in the reserved fields */
+typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* the reserved fields contain contexts */
 
 typedef struct {
     CUmemcpy3DOperandType type;
@@ -270,7 +271,7 @@ typedef struct {
     void *userData;
 } CUDA_HOST_NODE_PARAMS;
 
-/* In CUDA a union, whose members for waits and writes share this layout. */
+/* In CUDA this type is a union; its members for waits and for writes share this layout. */
 typedef struct {
     int operation;
     CUdeviceptr address;

@@ -1,7 +1,7 @@
 /*
- * The part of NVML's binary interface that gpumux uses, hooks or emulates, so that the build does
- * not need NVML's header: the types under NVML's own names, as api/nvml_calls.def uses them, and
- * the numbers.
+ * The part of NVML's binary interface that gpumux uses, hooks or emulates: constants, and the types
+ * that api/nvml_calls.def uses, under NVML's own names. The build therefore does not need NVML's
+ * header.
  */
 #pragma once
 #include "abi/parameters.h"
@@ -9,7 +9,8 @@
 
 #define NVML_SONAME "libnvidia-ml.so.1"
 
-/* Defined beforehand by a library that makes handles, and by tests that use other pointers. */
+/* A library that makes handles, and a test that uses other pointers, define NVML_HANDLE before they
+ * include this header. */
 #ifndef NVML_HANDLE
 #define NVML_HANDLE(word, tag) typedef struct tag *word;
 #endif
@@ -73,7 +74,7 @@ typedef struct {
 } nvmlPciInfo_t;
 
 typedef struct {
-    unsigned max, high, partial, low, none; /* banks by number of spare rows */
+    unsigned max, high, partial, low, none; /* numbers of banks, by their spare rows */
 } nvmlRowRemapperHistogramValues_t;
 
 /* Bits: types of events. */
@@ -86,7 +87,7 @@ enum {
 
 typedef struct {
     nvmlDevice_t device;
-    unsigned long long eventType, eventData; /* eventData: the number of an Xid */
+    unsigned long long eventType, eventData; /* eventData: for an Xid, its number */
 } nvmlEventData_v1_t;
 
 typedef struct {
@@ -107,7 +108,7 @@ enum nvml_gpm_metric_id {
 
 enum {
     NVML_GPM_VERSION = 1,
-    /* Larger than today's list of metrics, with room for metrics of newer drivers. */
+    /* Larger than the present number of metrics, to leave room for metrics of newer drivers. */
     NVML_GPM_METRICS_MAX = 512,
 };
 

@@ -18,26 +18,26 @@
  * crash. The contents of a status page and of a ledger are claims of the workload: the agent bounds
  * every number that it reads there, and uses the ledger for decisions about that attempt only.
  *
- * Versions. Every page starts with struct page_header. A new field goes to the end of a struct or
- * into its reserved bytes, and no field ever moves; then `size_bytes` grows, or a new bit of
- * `features` says that the writer fills the reserved bytes. `version` changes when a layout cannot
- * be kept; two sides without a common version do not share pages. A reader maps zeros behind the
- * end of a shorter page: a field that the writer did not know reads as 0, and 0 always means "as if
- * this field did not exist".
+ * Versions. Every page starts with struct page_header. No field ever moves. A new field goes to the
+ * end of a struct, and `size_bytes` grows; or the field goes into reserved bytes, and a new bit of
+ * `features` says that the writer fills these bytes. `version` changes with every incompatible
+ * layout change; two sides with different versions do not share pages. A reader maps zeros behind
+ * the end of a shorter page: a field that the writer did not know reads as 0, and 0 always means
+ * "as if this field did not exist".
  *
  * Concurrency. Every field that changes while others can read it is one atomic word of at most 8
- * bytes, and no two words need to be read together. There is no lock. A writer that is killed
- * between any two instructions leaves each page valid.
+ * bytes. No reader needs a consistent view of two words, so the pages need no lock. A writer that
+ * is killed between any two instructions leaves each page valid.
  *
  * Marks. A stream's slot i of the status page is busy while started[i] != completed[i]; streams
  * beyond the slots share the last slot. Both numbers only grow, by at least 1 per launch and by
  * about 1 per nanosecond of GPU time: their difference is the outstanding GPU time. The GPU writes
  * completed[i]. The process sets bit i of open_streams before started[i] grows, and clears the bit
- * only while the slot is idle, so a reader needs only the slots whose bit is set.
+ * only while the slot is idle, so a reader reads only the slots whose bit is set.
  *
  * Sizes are in bytes. No field is a time of day; `_ms` deadlines are times of CLOCK_BOOTTIME.
  *
- * This folder has the agreements between gpumux and programs outside of it. Files of the folder abi
+ * This folder contains the interfaces between gpumux and other programs. Files of the folder abi
  * may include nothing.
  */
 #pragma once
@@ -89,8 +89,8 @@ enum limits_gate_place {
 
 /* How a task shares a device with services. */
 enum limits_mode {
-    LIMITS_ALONE = 0, /* no service there; the window only bounds the harm of a kill */
-    LIMITS_TIME = 1,  /* gate and window around the service's requests */
+    LIMITS_ALONE = 0, /* no service on the device; the window only bounds the damage of a kill */
+    LIMITS_TIME = 1,  /* gate and window limit the task during the service's requests */
     LIMITS_SPACE = 2, /* the service has SMs of its own */
 };
 
@@ -109,8 +109,8 @@ struct limits_device {
     _Atomic uint32_t share_percent; /* part of the SMs, by which GPU time is weighted; 0: all SMs */
     /* Services on the device whose status pages this attempt receives. */
     _Atomic uint32_t neighbour_count;
-    /* Time for which the gate stays shut after services became idle, as the next request may
-     * follow. */
+    /* Time for which the gate stays shut after the services became idle, because another request
+     * may follow soon. */
     _Atomic uint32_t linger_us;
     _Atomic uint32_t gate_place; /* enum limits_gate_place */
     uint8_t reserved[64];
@@ -120,11 +120,11 @@ struct limits_device {
 
 struct limits_page {
     struct page_header header;
-    /* Grows after any other field has changed, also when a new agent takes over the page. Code that
-     * caches a value derived from limits compares this number to detect a change. */
+    /* Increases after a change of any other field, and when a new agent takes over the page. Code
+     * that caches a value derived from limits compares this number to detect a change. */
     _Atomic uint64_t sequence;
-    /* Grows after the agent has sent a message to any of the attempt's processes. The shim reads
-     * its socket when this number changes, and so needs no thread for the socket. */
+    /* Increases after the agent has sent a message to any of the attempt's processes. The shim
+     * reads its socket when this number changes, and so needs no thread for the socket. */
     _Atomic uint64_t messages;
     _Atomic uint64_t lease_deadline_ms; /* time after which a task launches nothing; 0: no lease */
     _Atomic uint32_t kind;              /* enum limits_kind */
@@ -140,8 +140,9 @@ struct limits_page {
      * measured by the agent. Indexed by device, then by slot. */
     _Atomic uint64_t overhead_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
     /* Time at which the agent began to measure overhead_bytes; 0: not measured. If the agent
-     * combined several measurements, the start of the first. Written after overhead_bytes. The
-     * measurement includes all contexts that were complete at this time. */
+     * combined several measurements: the time at which the first began. The agent writes this field
+     * after overhead_bytes. The measurement includes all contexts that were complete at this
+     * time. */
     _Atomic uint64_t measured_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };
 
@@ -169,7 +170,7 @@ _Static_assert((int)STATUS_COUNTER_COUNT <= PAGE_COUNTERS_MAX, "counters.def is 
 
 struct status_page {
     struct page_header header;
-    uint32_t pid; /* pid in the process's own namespace; the agent uses the socket's credentials */
+    uint32_t pid; /* in the process's own namespace; the agent uses the pid from SO_PEERCRED */
     uint32_t slot;
     _Atomic uint32_t state; /* enum status_state */
     uint32_t reserved0;
@@ -209,14 +210,15 @@ struct ledger_page {
     _Atomic uint32_t slot_count;
     uint8_t reserved[1980];
     /* Allocated device memory, indexed by device, then by slot. A process adds to its own slot
-     * before it allocates, and subtracts after it has freed: the sum over the slots never misses
-     * allocated memory. The agent sets a dead process's slots to 0 once the device has freed its
-     * memory. */
+     * before it allocates, and subtracts after it has freed: the sum over the slots therefore
+     * includes all allocated memory. The agent sets a dead process's slots to 0 once the device has
+     * freed the memory of that process. */
     _Atomic uint64_t held_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
     /* Assumed device memory of contexts that the agent has not measured yet, reserved before a
-     * context is made. The number counts unless context_ms is before measured_ms. context_ms is the
-     * time when the newest context was complete; UINT64_MAX: a context is being made. Both fields
-     * are written and set to 0 by the writers of held_bytes. */
+     * context is made. context_bytes counts against the quota unless context_ms is before
+     * measured_ms. context_ms is the time when the newest context was complete; UINT64_MAX: a
+     * context is being made. The writers of held_bytes also write and reset context_bytes and
+     * context_ms. */
     _Atomic uint64_t context_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
     _Atomic uint64_t context_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };

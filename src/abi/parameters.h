@@ -39,8 +39,9 @@
 #define CALL_ARGUMENTS_10 (a, b, c, d, e, f, g, h, i, j)
 #define CALL_ARGUMENTS_11 (a, b, c, d, e, f, g, h, i, j, k)
 
-/* For a program's own list of calls, LIST(CALL): LIST(CALL_MEMBER) makes the members of a struct of
- * pointers to functions, and CALL_NAMES(LIST) the names for library_load(). */
+/* A program defines its list of calls as a macro LIST(CALL). LIST(CALL_MEMBER) then declares the
+ * members of a struct of function pointers, and CALL_NAMES(LIST) is the array of names for
+ * library_load(). */
 #define CALL_MEMBER(symbol) call_##symbol *symbol;
 #define CALL_NAME(symbol)   #symbol,
 #define CALL_NAMES(LIST)    ((const char *const[]){LIST(CALL_NAME) 0})

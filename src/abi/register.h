@@ -17,11 +17,11 @@
  *   agent    NEIGHBOUR  [status]          the status page of a service on a device of the attempt
  *   agent    GONE                         neighbour `number` has ended; the number may be reused
  *
- * After WELCOME the agent adds 1 to limits_page.messages after each packet that it sends. A forked
- * child is a process of its own: the child sends HELLO with a status page of its own.
+ * The agent adds 1 to limits_page.messages after it has sent a packet, except for WELCOME. A forked
+ * child registers like any other process, by a HELLO with its own status page.
  *
  * Why FILES. If the device files of an MPS client close while a kernel of the client still runs,
- * all neighbours of the client fail. On an H200, every second kill of a client with 20 ms of
+ * all neighbours of the client fail. On an H200, half of the kills of a client with 20 ms of
  * outstanding work had this effect. The agent therefore keeps the device files open too, and closes
  * the files when the device has finished the work of the process.
  *
@@ -29,7 +29,7 @@
  * struct. A struct only grows at its end. A receiver uses the known part of a longer packet, and
  * reads the missing end of a shorter packet as 0. A receiver ignores a packet of an unknown kind
  * and closes its descriptors. Two sides with different values of REGISTER_VERSION cannot
- * communicate: the agent refuses, and the process runs without an agent.
+ * communicate: the agent refuses the process, which then runs without an agent.
  */
 #pragma once
 #include <stdint.h>

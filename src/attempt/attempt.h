@@ -5,26 +5,27 @@
  *     attempt_step(life, event) → actions
  *
  * Pure: no I/O, no clock, no randomness. The agent passes in control's orders, observations of the
- * supervisor, decisions of the devices, and time, and carries out the actions in order. A driver
- * whose processes another program starts (Kubernetes) and the simulator do the same.
+ * supervisor, decisions of the devices, and time, and carries out the actions in order. The
+ * simulator does the same, and so does a driver for a program that starts the processes itself
+ * (Kubernetes).
  *
  * Stops. Control, a device, the supervisor (time limit, lease, leftover processes) and the node ask
- * for an end with ATTEMPT_STOP. stop.c alone decides the consequences: the earliest deadline holds,
- * the gravest verdict is saved before the supervisor is told, the GPU work of a client of MPS is
- * ended before the kill, an unresponsive supervisor is signalled, and an attempt that outlives its
- * deadline is killed without the supervisor.
+ * for an end with ATTEMPT_STOP. stop.c alone decides the consequences. The earliest deadline
+ * applies. The agent saves the gravest verdict before it sends the stop to the supervisor, ends the
+ * GPU work of an MPS client before the kill, and signals an unresponsive supervisor. If the attempt
+ * outlives its deadline, the agent itself kills the processes.
  *
  * Suspension (suspend.c). Control's newest order counts. A failed move of memory is undone. While
- * memory may be on the devices, the attempt counts as on them. Exception: after a failed return, or
- * if a move and its undoing both failed, the attempt counts as off, and the move off is repeated
- * until it succeeds.
+ * memory may be on the devices, the attempt counts as on its devices. Exception: if a return fails,
+ * or a move to the host and its undoing both fail, the attempt counts as suspended, and the agent
+ * repeats the move to the host until the move succeeds.
  *
  * Crashes. `kept` contains all state that a later agent needs. ATTEMPT_ACT_SAVE precedes the
- * actions that depend on it, and every report of something new. An agent that finds the attempt
- * restores `kept` and steps ATTEMPT_ADOPT.
+ * actions that depend on the saved state, and every report of a change. An agent that finds the
+ * attempt restores `kept` and steps ATTEMPT_ADOPT.
  *
- * This folder has the state machine of one attempt. Files of the folder attempt may include base,
- * model.
+ * This folder contains the state machine of one attempt. Files of the folder attempt may include
+ * base, model.
  */
 #pragma once
 #include <stdbool.h>
@@ -36,14 +37,15 @@
 enum {
     ATTEMPT_ACTIONS_MAX = 16,  /* of one step */
     ATTEMPT_END_WORK_MS = 500, /* delay between the end of GPU work and the kill */
-    /* Longest delay of the end of GPU work for neighbours that join MPS. */
+    /* Longest delay of ATTEMPT_ACT_END_WORK while neighbours connect to MPS. */
     ATTEMPT_JOIN_MS_MAX = 5000,
-    ATTEMPT_JOIN_LOOK_MS = 20, /* interval between two checks for joining neighbours */
-    /* Time limit for the supervisor's acknowledgement of a stop, before a signal. */
+    ATTEMPT_JOIN_LOOK_MS = 20, /* interval between two checks for connecting neighbours */
+    /* Time limit for the supervisor to acknowledge a stop; then the agent signals the
+     * supervisor. */
     ATTEMPT_ANSWER_MS = 5000,
     ATTEMPT_KILL_AGAIN_MS = 5000, /* interval between two kills */
-    /* Delay between the deadline and the kill without the supervisor; half-way there the supervisor
-     * is signalled, whatever it has acknowledged. */
+    /* Delay between the deadline and the kill without the supervisor; after half of this delay the
+     * agent signals the supervisor, even if the stop was acknowledged. */
     ATTEMPT_FORCE_MS = 10000,
     /* Time limit for the driver's report of the fault behind a failure. */
     ATTEMPT_FAULT_MS = 500,
@@ -53,8 +55,9 @@ enum {
     /* Interval between two attempts to move leftover memory off a device. */
     ATTEMPT_SURE_MS = 5000,
     ATTEMPT_LEAST_GRACE_MS = 1000, /* least grace of a stop from an earlier agent */
-    ATTEMPT_GRACE_MS = 10000,      /* grace of a stop that names none */
-    /* Delay between the end that the supervisor should bring about by itself and the agent's. */
+    ATTEMPT_GRACE_MS = 10000,      /* grace of a stop that specifies none */
+    /* Delay after the time limit and the grace period, after which the agent ends an attempt that
+     * the supervisor should have ended. */
     ATTEMPT_LATE_MS = 10000,
 };
 
@@ -147,12 +150,12 @@ struct attempt_view {
     int64_t now_ms; /* boot clock; never decreases */
     int64_t now_wall_ms;
     bool linked;                  /* connected to control */
-    bool others_join;             /* a neighbour is joining the attempt's MPS server */
-    bool device_asks;             /* a device is still finding out who caused a fault */
+    bool others_join;             /* a neighbour is connecting to the attempt's MPS server */
+    bool device_asks;             /* a device is still determining the cause of a fault */
     bool mps_is_well;             /* MPS answered after `doubt_ms` */
     enum attempt_verdict verdict; /* verdict of the devices on an end at this moment */
     char verdict_why[WORKLOAD_TEXT_MAX];
-    char refusal[WORKLOAD_TEXT_MAX]; /* reason against a return to the devices; "": allowed */
+    char refusal[WORKLOAD_TEXT_MAX]; /* why a return to the devices is refused; "": allowed */
 };
 
 struct attempt_event {
@@ -172,17 +175,17 @@ enum attempt_action_kind {
     ATTEMPT_ACT_REPORT,  /* send `kept.report` to control */
     ATTEMPT_ACT_SPAWN,   /* start the supervisor, as a client of MPS if uses_mps */
     ATTEMPT_ACT_GIVE_UP, /* cancel the start; ATTEMPT_GONE answers */
-    /* Tell the supervisor to end the attempt within grace_ms; ATTEMPT_HEARD answers. */
+    /* Order the supervisor to end the attempt within grace_ms; ATTEMPT_HEARD answers. */
     ATTEMPT_ACT_ASK,
     ATTEMPT_ACT_END_WORK, /* end the GPU work of the processes */
-    ATTEMPT_ACT_KILL,     /* tell the supervisor to kill now; ATTEMPT_HEARD answers */
+    ATTEMPT_ACT_KILL,     /* order the supervisor to kill now; ATTEMPT_HEARD answers */
     ATTEMPT_ACT_SIGNAL,   /* supervisor unresponsive: send SIGTERM */
     ATTEMPT_ACT_FORCE,    /* kill the attempt's processes; `again`: its supervisor, too */
-    ATTEMPT_ACT_COME,     /* tell the devices that the attempt arrives or returns */
-    ATTEMPT_ACT_RUN,      /* tell the devices that the attempt runs */
-    ATTEMPT_ACT_CHANGE,   /* tell the devices that the attempt does not use MPS */
-    ATTEMPT_ACT_STAY,     /* tell the devices that the suspension failed: `text` */
-    ATTEMPT_ACT_LEAVE,    /* tell the devices that the attempt has left; `failed` or not */
+    ATTEMPT_ACT_COME,     /* report to the devices that the attempt arrives or returns */
+    ATTEMPT_ACT_RUN,      /* report to the devices that the attempt runs */
+    ATTEMPT_ACT_CHANGE,   /* report to the devices that the attempt does not use MPS */
+    ATTEMPT_ACT_STAY,     /* report to the devices that the suspension failed: `text` */
+    ATTEMPT_ACT_LEAVE,    /* report to the devices that the attempt has left; `failed` or not */
     ATTEMPT_ACT_MOVE_OFF, /* move device memory to the host; ATTEMPT_MOVED answers */
     ATTEMPT_ACT_MOVE_ON,  /* move device memory back; ATTEMPT_MOVED answers */
     ATTEMPT_ACT_BURY,     /* write `kept.report` as the exit record, unless one exists */
@@ -207,8 +210,8 @@ struct attempt_actions {
 
 enum attempt_stop_stage { STOP_NOT_ASKED, STOP_ASKED, STOP_WORK_ENDED, STOP_KILLED };
 
-/* Plain data, owned by the caller of attempt_step(), which alone changes it. Exception: the caller
- * restores `kept` before ADOPT. */
+/* Plain data, owned by the caller of attempt_step(). Only attempt_step() changes the data.
+ * Exception: the caller restores `kept` before ADOPT. */
 struct attempt_life {
     struct attempt_traits traits;
     struct attempt_kept kept;
@@ -221,10 +224,10 @@ struct attempt_life {
         enum attempt_stop_stage stage;
         int64_t end_by_ms;     /* INT64_MAX: no stop */
         int64_t next_ms;       /* start of the next stage */
-        int64_t join_until_ms; /* 0: no delay for joining neighbours yet */
+        int64_t join_until_ms; /* 0: no delay for neighbours yet */
         int64_t unheard_ms;    /* time of the signal to an unresponsive supervisor */
         int64_t force_ms;      /* time of the kill without the supervisor */
-        bool forced;           /* that kill was not enough once */
+        bool forced;           /* one such kill left processes alive */
         bool late;             /* the supervisor did not enforce the time limit */
     } stop;
     bool moves;                     /* a move of memory is in progress */
@@ -249,7 +252,8 @@ int64_t attempt_next_ms(const struct attempt_life *life);
 
 /* ---- queries ---- */
 
-/* Returns whether the attempt holds its devices, or may hold them: its place is reserved. */
+/* Returns whether the attempt has memory on its devices, or may have: its place there is
+ * reserved. */
 bool attempt_is_on_devices(const struct attempt_life *life);
 /* Returns whether the attempt is suspended, or moving off or back: it makes no progress and reacts
  * only to a kill. */

@@ -1,5 +1,5 @@
-/* Inside of an attempt's state machine: step.c is the entry point, stop.c handles stops, suspend.c
- * moves, and end.c judges ends. */
+/* Internals of an attempt's state machine: step.c is the entry point, stop.c handles stops,
+ * suspend.c moves, and end.c judges ends. */
 #pragma once
 #include "attempt/attempt.h"
 

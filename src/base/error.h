@@ -3,8 +3,8 @@
  * takes an optional `struct error *` as its first parameter and fills it. On failure, outputs
  * (`ret_x`) are unchanged. The codes come from api/errors.def, the only list of errors.
  *
- * This folder has errors, strings, containers, clocks, logs and durable files. Files of the folder
- * base may include nothing.
+ * This folder contains errors, strings, containers, clocks, logs and durable files. Files of the
+ * folder base may include nothing.
  */
 #pragma once
 #include <errno.h>

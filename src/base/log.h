@@ -4,8 +4,8 @@
  *   log_write(log, LOG_INFO, "attempt started", "workload=%llu attempt=%d node=%s", …)
  *   → 2026-11-15T05:46:15.123Z info attempt started workload=17 attempt=1 node=box
  *
- * Libraries return errors and do not log; main programs and the parts that run in a daemon's event
- * loop log. Callers pass a struct log down; there is no global log.
+ * Libraries return errors and write no logs. Only main programs and the parts of a daemon that run
+ * in its event loop write logs. Callers pass a struct log down; there is no global log.
  */
 #pragma once
 #include <stdbool.h>

@@ -9,13 +9,13 @@
  *   2. only then carry out the REPLY and SEND actions of these steps.
  * If the commit fails, stage 2 must not happen: the caller answers every request with an error,
  * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*). Until a
- * commit succeeds, the caller may still answer the BEATs of open sessions to extend leases, if the
- * caller steps no cluster in the meantime and builds the next cluster after the last answer.
+ * commit succeeds, the caller may still answer the BEATs of open sessions to extend leases. Until
+ * then the caller must step no cluster, and must build the next cluster after the last answer.
  *
  * A task has at most one living copy. Attempts on a node may live until the node's lease and the
  * periods after it (fence, drain) have passed, counted from the last message of the node; only then
  * does a task move to another node. A new cluster has received no message from any node, so the
- * cluster waits that long from its first event.
+ * cluster counts these periods from its first event.
  *
  * The protocol tolerates lost, repeated and reordered messages. A node's hello opens a session and
  * lists all attempts of the node. SENDs carry the session and an increasing sequence number, and a
@@ -30,13 +30,13 @@
  *     order is done;
  *   - answer a STOP for an unknown attempt with an exited report (never_ran), and never start that
  *     attempt afterwards;
- *   - without a lease, start nothing and end running tasks in time; accepted attempts that have not
- *     started when the lease expires or the agent dies are over (never_ran), even if the lease is
- *     renewed;
- *   - send a new hello when a REPORT or BEAT is answered with -ERR_CONFLICT: the session is over.
+ *   - without a lease, start nothing and end running tasks in time;
+ *   - if the lease expires or the agent dies before an accepted attempt starts, report the attempt
+ *     as exited (never_ran), even if the lease is renewed;
+ *   - send a new hello when a REPORT or BEAT is answered with -ERR_CONFLICT: the session has ended.
  *
- * This folder has the state machine of workloads and nodes. Files of the folder cluster may include
- * base, model, policy.
+ * This folder contains the state machine of workloads and nodes. Files of the folder cluster may
+ * include base, model, policy.
  */
 #pragma once
 #include <stdbool.h>
@@ -71,7 +71,7 @@ struct cluster_config {
     struct policy_options options;
     int max_neighbours;
     int attempts_max;  /* limit of open attempts on one node, which bounds the hello */
-    int cpu_tasks_max; /* limit of those without devices; 0: twice the node's cores */
+    int cpu_tasks_max; /* limit of attempts without devices; 0: twice the node's cores */
     int64_t ageing_ms; /* waiting time equivalent to one point of priority */
     const struct cluster_allowance *allowances; /* borrowed */
     /* 0: no allowances; otherwise users without an allowance borrow everything. */
@@ -110,7 +110,7 @@ enum cluster_event_kind {
     /* Measured speed of a workload on its device; no reply. A workload with checkpoints that stays
      * much slower than predicted is requeued. */
     CLUSTER_MEASURED,
-    CLUSTER_FORECAST, /* config.forecast has new predictions or kinds; no reply */
+    CLUSTER_FORECAST, /* config.forecast contains new predictions or kinds; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,
@@ -262,8 +262,8 @@ void cluster_free(struct cluster *c);
 
 /*
  * Rebuilds a cluster from the store, before the first step: first all nodes, then the workloads in
- * any order. A live workload needs all its data. The cluster keeps only the id, the key and the end
- * of a finished workload.
+ * any order. A live workload needs all members of struct cluster_stored. The cluster keeps only the
+ * id, the key and the end of a finished workload.
  */
 int cluster_load_node(struct cluster *c, const struct node_info *info, bool drained);
 struct cluster_stored {
@@ -332,7 +332,8 @@ struct cluster_candidate {
 enum { CLUSTER_CANDIDATES_MAX = 64 };
 struct cluster_explanation {
     char text[WORKLOAD_TEXT_MAX]; /* the decision */
-    /* Both values of the present placement, as in CLUSTER_MEASURED; 0: not measured. */
+    /* PD of the present placement, measured and predicted as in CLUSTER_MEASURED; 0: not
+     * measured. */
     double measured_pd, predicted_pd;
     size_t count;
     struct cluster_candidate candidates[CLUSTER_CANDIDATES_MAX]; /* best first */
@@ -343,10 +344,10 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
 
 /* Returns NULL if the workload is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
-/* Returns the current reason why a queued workload waits; the stored text may be older. *ret_never:
- * no present node can ever satisfy the workload. Returns NULL if the workload is not queued. The
- * cluster limits the number of new texts between two steps; beyond the limit the call returns an
- * older text. Valid until the next call. */
+/* Returns the current reason why a queued workload waits; the stored text may be older. Sets
+ * *ret_never to whether no present node can ever satisfy the workload. Returns NULL if the workload
+ * is not queued. The cluster limits the number of new texts between two steps; beyond the limit the
+ * call returns an older text. Valid until the next call. */
 const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never);
 /* Returns the workload's policy_known.program; 0 if the workload is not live. */
 uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
@@ -370,8 +371,8 @@ void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);
  * next step. */
 const struct device_health *cluster_device_health(const struct cluster *c, const char *node,
                                                   const char *uuid);
-/* Writes the name of a device for people: NODE:INDEX; the UUID of a device that the node does not
- * have any more. */
+/* Writes the name of a device for people: NODE:INDEX; for a device that its node no longer reports,
+ * the UUID. */
 void cluster_device_name(const struct cluster *c, const char *node, const char *uuid,
                          char ret[DEVICE_NAME_MAX]);
 /* Writes the ids of at most `room` workloads with an open attempt on this device, oldest attempt

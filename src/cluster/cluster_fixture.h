@@ -57,7 +57,7 @@ const struct cluster_action *submit_after(struct fixture *f, const struct worklo
 uint64_t submit(struct fixture *f, const struct workload_needs *needs);
 uint64_t submit_task(struct fixture *f);
 
-/* Messages of nodes. hello() returns the session, or 0 if it was refused. */
+/* Messages of nodes. hello() returns the session, or 0 if the cluster refused the hello. */
 struct node_info node_info(const char *name, const char *instance, int devices);
 uint64_t hello_as(struct fixture *f, const char *name, const char *instance,
                   const struct attempt_report *attempts, size_t count);

@@ -1,5 +1,5 @@
 /*
- * Inside of the cluster. The structs:
+ * Internals of the cluster. The structs:
  *
  *   workload      a live workload, owned by cluster.live (by id). From its end until the next step
  *                 the workload is in cluster.buried, because actions point to the workload
@@ -47,12 +47,12 @@ struct requirement {
     uint32_t kind;               /* kind in the forecast */
     uint32_t allowance;          /* 0: none */
     bool borrows;                /* the next workload would exceed the guaranteed allowance */
-    /* The policy refused all devices, so only devices changed since then need examination. */
+    /* The policy refused all devices, so only devices that changed since need examination. */
     bool asked;
-    double best_score;  /* best score at that time; −INFINITY: none */
-    uint64_t seen;      /* value of cluster.changes at that time */
+    double best_score;  /* best score at that refusal; −INFINITY: none */
+    uint64_t seen;      /* value of cluster.changes at that refusal */
     bool could;         /* refused although a device was acceptable, because waiting is better */
-    struct timer timer; /* end of that wait: the policy then places the workload */
+    struct timer timer; /* end of the wait for a better device; the workload is then placed */
     uint64_t explained; /* value of cluster.facts when text was written; 0: no text */
     bool never;         /* according to text, no present node can ever satisfy these needs */
     char text[WORKLOAD_TEXT_MAX];
@@ -66,8 +66,8 @@ struct dependency {
     bool succeeded, met;
 };
 
-/* A client's idempotency key, as two hashes of uid and key; kept as long as any of its
- * workloads. */
+/* A client's idempotency key, as two hashes of uid and key; kept as long as any workload of that
+ * submission. */
 struct submit_key {
     uint64_t hash, check;
     uint64_t first;
@@ -107,7 +107,8 @@ struct workload {
     enum attempt_phase phase; /* as last reported; ATTEMPT_PHASE_END: not confirmed */
     bool booked;              /* booked on its devices in the inventory */
     int64_t charged_ppm;      /* charged to the allowance */
-    /* Missing in the node's hello: the cluster sent a stop, in case the attempt still runs. */
+    /* The node's hello did not list the attempt; the cluster sent a stop, in case the attempt still
+     * runs. */
     bool forgotten;
     bool listed;             /* temporary, during a hello */
     int64_t running_boot_ms; /* start of running; 0: not running */
@@ -241,7 +242,7 @@ void workload_send_grant(struct cluster *c, struct workload *w);
 void workload_send_stop(struct cluster *c, struct workload *w);
 /* Sends the order to suspend or to resume, depending on the state. */
 void workload_send_turn(struct cluster *c, struct workload *w);
-/* Marks or clears a suspect; a suspect may share fewer devices. */
+/* Sets or clears the suspect mark of a workload; fewer devices have room for a suspect. */
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
 /* Marks a workload to avoid nodes with failed starts. The workload has no open attempt and is not
  * queued. */
@@ -357,7 +358,7 @@ void rounds_run(struct cluster *c);
 bool rounds_place_wished(struct cluster *c, struct workload *w);
 
 /* depend.c */
-/* Links the dependencies that the workload has been given. */
+/* Registers the workload with each workload in w->dependencies. */
 void depend_link(struct cluster *c, struct workload *w);
 /* Unlinks the dependencies of a workload that no longer waits; frees the array. */
 void depend_unlink(struct cluster *c, struct workload *w);
@@ -396,7 +397,7 @@ void resume_user(struct cluster *c, const struct cluster_event *event);
 /* Handles the suspension state in a report. */
 void suspend_report(struct cluster *c, struct workload *w, const struct attempt_report *report);
 void suspend_tick(struct cluster *c, struct workload *w);
-/* Restores the wait for room, or the timer, of a loaded workload. */
+/* Sets up the wait for room and the timer of a loaded workload. */
 void suspend_load(struct cluster *c, struct workload *w);
 /* Resumes suspended workloads that fit. Called before the queue is served, because started
  * workloads have precedence. */
@@ -429,7 +430,7 @@ void node_tick(struct cluster *c, struct node *n);
 /* Handles the node's report on its devices. */
 void node_health(struct cluster *c, struct node *n, const struct device_health *health,
                  size_t count);
-/* Sets the timer of the next action in case of silence. */
+/* Sets the node's timer to the next action that is due if the node stays silent. */
 void node_set_timer(struct cluster *c, struct node *n);
 
 /* doubt.c */

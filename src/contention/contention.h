@@ -19,7 +19,7 @@
  * interrupted only by the end of the turn. Free SMs go to the most urgent kernel and, among equals,
  * to the first to arrive, up to the kernel's demand and its client's remaining share. When a block
  * ends, the next block of the same kernel takes its SM. So a kernel keeps its SMs until it ends,
- * and a long kernel starves later ones. The speed of a kernel is the fraction of its demand that
+ * and a long kernel starves later kernels. The speed of a kernel is the fraction of its demand that
  * the kernel occupies. A kernel that lacks SMs takes over SMs from less urgent kernels as their
  * blocks end: if those kernels occupy h SMs in staggered blocks of b ns, the takeover of x SMs
  * lasts b·x/h.
@@ -31,8 +31,8 @@
  *
  * DRAM bandwidth is divided in proportion to demand when the total demand exceeds 1000 permille.
  *
- * This folder has the model of kernels that share a GPU. Files of the folder contention may include
- * base, model.
+ * This folder contains the model of kernels that share a GPU. Files of the folder contention may
+ * include base, model.
  */
 #pragma once
 #include <stddef.h>
@@ -91,8 +91,9 @@ struct contention_device {
 void contention_init(struct contention_device *device);
 void contention_kernel_init(struct contention_kernel *kernel,
                             const struct contention_launch *launch);
-/* Return the SMs for an active thread percentage of an MPS client, in SMs or in permille of the
- * device: whole pairs of SMs, as measured (30 % of 132 are 38), and at least one pair. */
+/* Return the SMs that an MPS client gets for an active thread percentage, in SMs or in permille of
+ * the device. The client gets whole pairs of SMs, as measured (30 % of 132 are 38), and at least
+ * one pair. */
 unsigned contention_share_sms(unsigned sms, unsigned share_permille);
 unsigned contention_share_permille(unsigned sms, unsigned share_permille);
 

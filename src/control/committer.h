@@ -1,6 +1,6 @@
 /*
  * The store thread. The loop thread passes one batch at a time to the store thread, and fills the
- * next batch during the commit. So many submits share one sync.
+ * next batch during the commit. Submits that arrive during a commit therefore share one sync.
  */
 #pragma once
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * One loop thread steps the cluster; one store thread commits. Requests that arrive during a commit
  * share the next commit.
  *
- * This folder has the daemon of the cluster, and the routes of the API. Files of the folder control
- * may include base, model, wire, tls, cluster, policy, learn, endpoint, store.
+ * This folder contains the daemon of the cluster, and the routes of the API. Files of the folder
+ * control may include base, model, wire, tls, cluster, policy, learn, endpoint, store.
  */
 #pragma once
 #include <stdint.h>

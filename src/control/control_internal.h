@@ -19,7 +19,7 @@
  *   programs.c   the program of a workload, and measurements of the program alone
  *   learning.c   measurements of programs, and the forecast
  *   keeper.c     saving the measurements, and training models
- *   teach.c      from the reports of nodes to learning.c, and from there to the cluster
+ *   teach.c      passing reports of nodes to learning.c, and the results to the cluster
  */
 #pragma once
 #include <stdbool.h>
@@ -187,9 +187,10 @@ struct submission {
  * -ERR_UNAVAILABLE without a step and without a reply if there is no cluster. While stalled, the
  * reply carries the store's error; without a waiter the call returns -ERR_UNAVAILABLE. */
 int control_step(struct control *c, struct cluster_event *event);
-/* Commits additions to the filling round that bypass the cluster; `booked` is their result. The
- * waiter w (may be NULL) gets its reply after the commit. Returns 0, or -ERR_NO_MEMORY if an
- * addition is missing: the round is dropped as after a failed commit, and the caller keeps w. */
+/* Commits additions to the filling round that come from no step of the cluster; `booked` is the
+ * result of these additions. The waiter w (may be NULL) gets its reply after the commit. Returns 0,
+ * or -ERR_NO_MEMORY if an addition is missing: the round is dropped as after a failed commit, and
+ * the caller keeps w. */
 int control_commit(struct control *c, struct waiter *w, int booked);
 /* Writes a log line at LOG_INFO once the filling round is durable; drops the line if the commit
  * fails. The message is borrowed until then. Returns 0 or -ERR_NO_MEMORY. */
@@ -204,8 +205,8 @@ void answer_json(struct http_request *r, int result, const struct error *e, int 
                  struct str *json);
 /* Answers with the error of the cluster's reply. */
 void answer_refused(struct http_request *r, const struct cluster_action *a);
-/* Passes an order on to a node, whose result answers the request. On an error nothing was sent, and
- * the caller answers. */
+/* Sends an order to a node; the node's result becomes the response to the request. On an error
+ * nothing was sent, and the caller responds. */
 int waiter_pass_on(struct error *e, struct control *c, struct http_request *http, const char *node,
                    struct nodemsg *msg);
 
@@ -388,8 +389,8 @@ struct shown_spec {
     size_t bytes; /* bytes of all specs parsed so far */
 };
 void shown_spec_done(struct shown_spec *shown);
-/* Replaces the stored text of a queued workload, which is as old as its state, by the present
- * reason for waiting. Leaves the text of any other workload. */
+/* Replaces the stored text of a queued workload, written when the state last changed, by the
+ * present reason for waiting. Leaves the text of any other workload. */
 void control_refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT_MAX]);
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,

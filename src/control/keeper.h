@@ -1,5 +1,5 @@
 /*
- * Saves the results of learning (learning.h) over restarts, and trains models from the results.
+ * Saves the results of learning (learning.h) across restarts, and trains models from the results.
  * Saving and training run on a thread of their own, because they take longer than the loop may
  * wait.
  *
@@ -8,8 +8,8 @@
  *   DIRECTORY/learnt/model         model trained from the measurements
  *
  * Each file is complete or absent, with a version and a checksum (learn/stored.h). If the keeper
- * cannot use a file, the keeper renames the file to NAME.refused and learns its content again; a
- * new model is trained from the measurements at once.
+ * cannot use a file, the keeper renames the file to NAME.refused, and control learns the content
+ * again; a new model is trained from the measurements at once.
  */
 #pragma once
 #include <stdint.h>

@@ -1,18 +1,20 @@
 /*
- * Learning from a running cluster: measurements of its workloads, and the forecast by which
- * policies judge.
+ * Learning from a running cluster: measurements of its workloads, and the forecast that policies
+ * use.
  *
  * Nodes report the workloads of each device, the activity of the device, and the speed of each
- * workload that reports its progress. From a program (programs.h) alone on a device, this module
- * learns the program's use of the device and its speed. From programs that share a device, this
- * module learns how much slower each program is than alone. The forecast (policy/learnt.h) follows
- * from these measurements. For a service that reports latencies, this module learns the p99 alone
- * and the increase of the p99 beside others. If a program reports no progress, only its use of a
- * device is learnt. From a set of programs nothing is learnt until each program was alone once.
+ * workload that reports its progress. If a program (programs.h) runs alone on a device, this module
+ * learns the program's use of the device and its speed. If programs share a device, this module
+ * learns the slowdown of each program, relative to the program alone. The forecast
+ * (policy/learnt.h) follows from these measurements. For a service that reports latencies, this
+ * module learns the p99 alone and the increase of the p99 beside others. If a program reports no
+ * progress, this module learns only the program's use of a device. This module learns nothing from
+ * a set of programs until each program has run alone once.
  *
  * A measurement counts if it began at least LEARNING_SETTLE_MS after the set came together, with
- * all programs of the set running. The longer a set stays together, the fewer of its measurements
- * are kept, so that long runs do not displace the measurements of other sets.
+ * all programs of the set running. The longer a set stays together, the smaller the part of its
+ * measurements that this module keeps, so that long runs do not displace the measurements of other
+ * sets.
  *
  * Pure: no I/O, no clock, no thread. Training takes long, so the keeper (keeper.h) trains.
  */
@@ -77,7 +79,7 @@ struct learning_report {
     size_t count;                  /* number of all workloads placed on the device */
     const struct learning_member *members;
     int64_t now_ms;      /* time on the boot clock */
-    int64_t now_wall_ms; /* wall-clock time, for values that are saved over restarts */
+    int64_t now_wall_ms; /* wall-clock time, for values that are saved across restarts */
 };
 void learning_report(struct learning *l, const struct learning_report *report);
 
@@ -107,7 +109,7 @@ bool learning_wants_model(const struct learning *l);
 /* Sets a model that was trained from `total` measurements, and takes ownership of it. */
 void learning_set_model(struct learning *l, struct predictor *model, uint64_t total);
 
-/* Results to save over a restart, borrowed; the model may be NULL. */
+/* Results to save across restarts, borrowed; the model may be NULL. */
 const struct programs *learning_programs(const struct learning *l);
 const struct observations *learning_measurements(const struct learning *l);
 /* Counters of changes that are worth saving. */

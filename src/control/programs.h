@@ -111,7 +111,7 @@ size_t programs_settled(const struct programs *p);
 /*
  * Forgets programs that are unused and were last seen before since_wall_ms, until a quarter of the
  * numbers is free: first programs that were never alone, then the least recently seen. Calls `gone`
- * for each.
+ * for each forgotten program.
  */
 void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX], int64_t since_wall_ms,
                         void (*gone)(void *arg, uint32_t number), void *arg);

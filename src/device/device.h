@@ -11,10 +11,10 @@
  * The monitor combines two state machines, because each stops actions that the other would start:
  *
  *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. If a limit is violated, the monitor
- *                throttles the tasks, and then evicts them. A limit counts only if tasks are
- *                present and evicting them would cure the violation; the memory limit only if
- *                another user of the device needs the memory. Services are never throttled or
- *                evicted for a limit.
+ *                throttles the tasks, and then evicts them. The monitor ignores a violation unless
+ *                tasks are present and their eviction would cure the violation. The memory limit
+ *                also requires that another user of the device exists. Services are never
+ *                throttled or evicted for a limit.
  *   the repair   After a fatal fault MPS ends every client and names no culprit. All clients leave.
  *                When the server reports ready, services return, and then tasks. Every task that
  *                was present is a suspect. Suspects restart one at a time and outside of MPS, so
@@ -22,7 +22,8 @@
  *                suspect that runs long enough without a fault is cleared.
  *
  * A task evicted for a limit loses its work, unless the task can be suspended. A suspended task
- * leaves alive, and returns under the same attempt number when the task resumes.
+ * leaves the device without ending, and returns under the same attempt number when the task
+ * resumes.
  *
  * A tenant is one attempt on this device, present from TENANT_CAME to TENANT_LEFT. The agent asks
  * device_verdict() for the cause of an attempt's end before TENANT_LEFT.
@@ -30,8 +31,8 @@
  * Files: step.c is the entry point and lists the tenants; limits.c implements the states; repair.c
  * handles faults and MPS; ending.c ends a tenant that must leave.
  *
- * This folder has the state machine of one GPU. Files of the folder device may include base, model,
- * learn.
+ * This folder contains the state machine of one GPU. Files of the folder device may include base,
+ * model, learn.
  */
 #pragma once
 #include <stdbool.h>
@@ -62,7 +63,7 @@ struct device_config {
     int64_t outside_ms; /* total time outside limits before Unhealthy becomes Overlimit */
     int64_t hold_min_ms, hold_max_ms;
     int64_t hold_reset_ms; /* time in Healthy after which the hold is hold_min_ms again */
-    /* Time after the last task left until a persisting violation no longer counts as caused by
+    /* Time for which a violation that persists after the last task left counts as caused by
      * tasks. */
     int64_t cure_ms;
     /* Time limit for clients to leave after a fault. The fault has destroyed their work. */
@@ -116,8 +117,8 @@ struct device_tenant_info {
     bool suspect;     /* on probation */
     bool suspendable; /* a task that is suspended on eviction, not ended */
     bool adopted;     /* started by an earlier agent; only state Disabled refuses the tenant */
-    /* Verdict and reason of an earlier agent's order to an adopted tenant to leave; VERDICT_OWN: no
-     * order. The tenant continues to leave, and the device continues its repair. */
+    /* If an earlier agent ordered an adopted tenant to leave: verdict and reason of that order;
+     * VERDICT_OWN: no order. The tenant continues to leave, and the device continues its repair. */
     enum attempt_verdict verdict;
     char why[DEVICE_CAUSE_MAX];
 };

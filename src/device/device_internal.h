@@ -1,4 +1,4 @@
-/* Inside of a device's monitor. device.h describes the files. */
+/* Internals of a device's monitor. device.h describes the files. */
 #pragma once
 #include "device/device.h"
 
@@ -97,11 +97,12 @@ void repair_operator(struct device_monitor *d, bool enable, const char *why);
 /* Checks a leaving tenant, which may explain an open fault. */
 void repair_left(struct device_monitor *d, struct tenant *t, bool failed);
 void repair_tick(struct device_monitor *d);
-/* Returns whether the tenant explains an open fault: outside of MPS, and failed. */
+/* Returns whether the tenant explains an open fault: the tenant ran outside of MPS and failed. */
 bool repair_explains(const struct device_monitor *d, const struct tenant *t, bool failed);
 
 /* ending.c */
-/* Orders a tenant to leave. A repeated order counts if it is graver or its deadline earlier. */
+/* Orders a tenant to leave. A repeated order changes the verdict if the new verdict is graver, and
+ * the deadline if the new deadline is earlier. */
 void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
                   enum attempt_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

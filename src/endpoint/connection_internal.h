@@ -108,8 +108,8 @@ void connection_close(struct connection *c);
  * closed. */
 void connection_hold(struct connection *c);
 bool connection_release(struct connection *c);
-/* Sends, and buffers the bytes that the client does not take yet. The call may free the connection,
- * unless a caller holds the connection. */
+/* Sends the pieces, and buffers the bytes that the socket does not accept yet. The call may free
+ * the connection, unless a caller holds the connection. */
 void connection_send(struct connection *c, const struct iovec *pieces, int count);
 /* Buffers without sending. The loop sends the buffer at its next turn. */
 int connection_send_later(struct connection *c, const void *data, size_t length);
@@ -130,14 +130,14 @@ bool transport_has_more(const struct connection *c);
 /* Closes the sending side. */
 void transport_end(struct connection *c);
 
-/* http.c: adds a listener for a bound socket. The call takes the socket, and closes it on
- * failure. */
+/* http.c: adds a listener for a bound socket. The call takes ownership of the socket, and closes
+ * the socket on failure. */
 int server_add_listener(struct error *e, struct http_server *s, int fd, const char *path,
                         void (*on_accept)(struct evconnlistener *, int, struct sockaddr *, int,
                                           void *));
 /* Starts the timer of time limits; to be called after anything with a time limit was added. */
 void server_watch_time(struct http_server *s);
-/* Returns the reason why the peer may not have another connection; NULL: the peer may. */
+/* Returns the reason why the peer may not open another connection; NULL if the peer may. */
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer);
 /* Returns whether the peer may send `bytes` more of large requests, besides all large requests that
  * are incoming. */

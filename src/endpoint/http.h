@@ -10,7 +10,8 @@
  * loop's thread. Every struct http_request stays valid until its response, even if the client
  * leaves meanwhile; http_answer*() then only frees the request.
  *
- * This folder has the HTTP server. Files of the folder endpoint may include base, model, wire, tls.
+ * This folder contains the HTTP server. Files of the folder endpoint may include base, model, wire,
+ * tls.
  */
 #pragma once
 #include <stdbool.h>
@@ -95,8 +96,8 @@ struct http_counters {
 /*
  * Makes a server without a socket; see http_server_listen_*. `routes` ends with a NULL path and
  * outlives the server. An unknown path gets 404; a known path with another method gets 405 and
- * Allow. One local user may have only a part of connections_max. The uid 0 and the daemon's uid may
- * have all connections, and a few are reserved for these two.
+ * Allow. One local user may use only a part of connections_max. The uid 0 and the daemon's uid may
+ * use all connections, and a few connections are reserved for these two uids.
  */
 int http_server_new(struct error *e, struct event_base *base, const struct log *log,
                     const struct http_route *routes, void *context, size_t connections_max,

@@ -41,9 +41,9 @@ int gp_condition(struct gp *g, const struct gp_kernel *kernel);
  * gp_condition() the mean is 0 and the variance is 1. */
 void gp_predict(const struct gp *g, const double *point, double *ret_mean, double *ret_variance);
 
-/* Returns the log marginal likelihood of the points and its derivatives by the logarithms of
- * variance, lengths and noise, in that order. ret_gradient may be NULL. Returns −INFINITY where the
- * covariance is not positive definite. */
+/* Returns the log marginal likelihood of the points. Writes to ret_gradient its derivatives with
+ * respect to the logarithms of variance, lengths and noise, in that order. ret_gradient may be
+ * NULL. Returns −INFINITY where the covariance is not positive definite. */
 double gp_likelihood(struct gp *g, const struct gp_kernel *kernel, double *ret_gradient);
 
 struct gp_search {
@@ -53,7 +53,7 @@ struct gp_search {
     double value_tolerance, gradient_tolerance; /* see learn/descent.h */
     size_t calls_max;                           /* calls of the likelihood from each start */
 };
-/* Conditions on the kernel with the largest likelihood found from the starts and returns that
- * likelihood. Requires a point and a start. If no kernel is found, returns -INFINITY, and the
- * posterior includes no points. */
+/* Computes the posterior under the kernel with the largest likelihood that the search finds from
+ * the starts. Returns that likelihood. Requires a point and a start. If no kernel is found, returns
+ * -INFINITY, and the posterior includes no points. */
 double gp_learn(struct gp *g, const struct gp_search *search, struct gp_kernel *ret_kernel);

@@ -1,4 +1,4 @@
-/* Inside of a Gaussian process, for the files that compute with struct gp. */
+/* Internals of a Gaussian process, for the files that compute with struct gp. */
 #pragma once
 #include <math.h>
 

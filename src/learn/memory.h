@@ -1,8 +1,8 @@
 /*
  * Device memory of a task at a batch size that the task has not used yet. The model is a polynomial
- * in the batch size without negative coefficients, fitted on relative error to the sizes measured
- * so far; the degree grows with the number of sizes. (IADeep's cubic through four points predicts
- * negative memory at twice the batch.)
+ * in the batch size without negative coefficients. The fit minimises the relative error at the
+ * batch sizes measured so far; the degree grows with the number of sizes. (The cubic that IADeep
+ * fits through four points can predict negative memory at twice the largest measured batch size.)
  *
  * The booked amount is the prediction plus a margin. Callers should not try a batch above
  * memory_batch_max(), because the prediction does not extrapolate further.

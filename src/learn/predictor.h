@@ -7,21 +7,21 @@
  *   pattern  mean of the measurements, if this combination was measured often enough
  *   cold     without a model: max(1, ΣSM, ΣDRAM), corrected by the first measurements
  *   forest   all tasks were measured before, in any combination. The network replaces the
- *            forest if the error of the network was clearly smaller on combinations that were
- *            in the training data of neither
+ *            forest if the error of the network was clearly smaller on combinations with
+ *            which neither was trained
  *   guess    a task was never measured: smooth function of the features, shrunk towards the
  *            median of all measurements. Cross-validation over the known programs chooses the
  *            amount of shrinkage; if no amount helps, the guess is the median
  *   median   the features are far from all measurements
  *   sum      several neighbours, instead of a guess or a median: sum of the slowdowns
- *            predicted for each neighbour alone
+ *            predicted beside each single neighbour
  * So a prediction is never much worse than a prediction without a model.
  *
  * The forest is trained on the residuals of a smooth function (learn/smooth.h). A trained model
  * never changes. The same measurements and seed train the same model.
  *
- * This folder has everything that learns from measurements, as pure code. Files of the folder learn
- * may include base, model.
+ * This folder contains all code that learns from measurements; the code is pure. Files of the
+ * folder learn may include base, model.
  */
 #pragma once
 #include <stddef.h>

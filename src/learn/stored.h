@@ -8,8 +8,8 @@
  *   payload
  *   checksum    u64, hash_bytes() of all bytes before the checksum
  *
- * Numbers are little-endian; doubles are IEEE 754 bits and always finite. Any other input is
- * rejected, and the owner learns from the start.
+ * Numbers are little-endian; doubles are IEEE 754 bits and always finite. The reader rejects any
+ * other input, and the owner starts to learn again.
  */
 #pragma once
 #include <stdbool.h>

@@ -90,8 +90,9 @@ void tuner_free(struct tuner *t);
 /*
  * Adds a measurement of an earlier search of these tasks, made beside other neighbours or before
  * the PD drifted. The search uses the differences between such measurements, not their level;
- * `distrust` is the standard deviation of their error in log PD. The call must precede the first
- * tuner_tell(). Returns -ERR_TOO_LARGE beyond TUNER_RECALLS_MAX, -ERR_INVALID or -ERR_CONFLICT.
+ * `distrust` is the standard deviation of the error of these differences, in log PD. The call must
+ * precede the first tuner_tell(). Returns -ERR_TOO_LARGE beyond TUNER_RECALLS_MAX, -ERR_INVALID or
+ * -ERR_CONFLICT.
  */
 int tuner_recall(struct tuner *t, const uint32_t *batches, double mean_pd, double distrust);
 

@@ -54,7 +54,8 @@ void tuner_point_coordinates(const struct tuner *t, const struct tuner_point *p,
 /* Returns the prior at the point; 0 without a prior. */
 double tuner_point_prior(const struct tuner *t, const struct tuner_point *p);
 void tuner_point_batches(const struct tuner *t, const struct tuner_point *p, uint32_t *ret_batches);
-/* Returns the point with these batch sizes, or -ERR_INVALID if a task does not offer its batch. */
+/* Returns the point with these batch sizes, or -ERR_INVALID if a batch size is not among the
+ * choices of its task. */
 int tuner_point_of_batches(const struct tuner *t, const uint32_t *batches,
                            struct tuner_point *ret_point);
 bool tuner_point_fits(const struct tuner *t, const struct tuner_point *p);

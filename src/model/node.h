@@ -50,7 +50,7 @@ enum device_state {
 };
 DECLARE_NAMES(enum device_state, device_state);
 
-/* Workloads that may start on a device, from most to least. */
+/* Workloads that may start on a device, from all to none. */
 enum device_admission { ADMIT_ALL, ADMIT_SERVICES, ADMIT_NONE, ADMISSION_END };
 DECLARE_NAMES(enum device_admission, device_admission);
 
@@ -87,7 +87,8 @@ DECLARE_NAMES(enum sharing_mode, sharing_mode);
 
 enum { USAGE_LIMITS_MAX = 8, LIMIT_NAME_MAX = 32, LIMIT_REASON_MAX = 128 };
 
-/* A limit in force on an attempt; on several devices, the strictest of their limits. */
+/* A limit in force on an attempt; for an attempt on several devices, the strictest of the devices'
+ * limits. */
 struct attempt_limit {
     char name[LIMIT_NAME_MAX]; /* metric label, with the unit: "window_us" */
     uint64_t value;            /* 0: no limit */
@@ -108,7 +109,7 @@ struct attempt_usage {
     double latency_ms;
     uint64_t requests_10s;    /* number of requests behind latency_ms */
     int64_t latency_since_ms; /* age of the start of the period behind latency_ms; -1: unknown */
-    /* Text for people: the means that enforce quota and share of this attempt; "": not reported. */
+    /* Text for people: what enforces the quota and the share of this attempt; "": not reported. */
     char enforcement[WORKLOAD_TEXT_MAX];
     bool is_counted;          /* the shim reports the fields below */
     uint64_t counted_bytes;   /* device memory that the shim has counted */
@@ -123,9 +124,9 @@ struct attempt_usage {
 
 /* Progress of an attempt on its node. The phase never goes back. */
 enum attempt_phase {
-    ATTEMPT_ACCEPTED, /* the node has the grant */
+    ATTEMPT_ACCEPTED, /* the node has received the grant */
     ATTEMPT_STARTING, /* the supervisor is running */
-    ATTEMPT_RUNNING,  /* the command was executed (service: is ready) */
+    ATTEMPT_RUNNING,  /* the command has started; for a service: the service is ready */
     ATTEMPT_EXITED,   /* ended; final */
     ATTEMPT_PHASE_END
 };

@@ -4,8 +4,8 @@
  * Plain data and validation. Pointers inside a spec belong to the arena in which the spec was
  * built. A spec never changes after validation. Parsers and writers live in wire/.
  *
- * This folder has workload, attempt, device and node as plain data. Files of the folder model may
- * include base.
+ * This folder defines workload, attempt, device and node as plain data. Files of the folder model
+ * may include base.
  */
 #pragma once
 #include <stdbool.h>
@@ -177,7 +177,7 @@ struct workload_spec {
     bool wants_stdin; /* `run` forwards its standard input */
 };
 
-/* Cause of an attempt's end, which decides what follows. */
+/* Cause of an attempt's end; determines whether the workload ends, fails or is requeued. */
 enum attempt_verdict {
     VERDICT_OWN,     /* the workload itself; its exit status decides */
     VERDICT_MOVED,   /* the device; the workload is requeued, and no failure is counted */
@@ -210,7 +210,8 @@ struct attempt {
     bool lost; /* the node was lost; the process of a service may still be alive */
 };
 
-/* Reason of an order to stop an open attempt, which decides what follows the attempt's end. */
+/* Reason of an order to stop an open attempt; determines what gpumux does with the workload once
+ * the attempt has ended. */
 enum stop_cause {
     STOP_NONE,
     STOP_CANCEL,  /* a user's cancellation */
@@ -219,11 +220,11 @@ enum stop_cause {
 };
 DECLARE_NAMES(enum stop_cause, stop_cause);
 
-/* Reason why a task is suspended or about to be suspended, which decides when the task returns. */
+/* Reason why a task is suspended or about to be suspended; determines when the task resumes. */
 enum hold {
     HOLD_NONE,
     HOLD_USER, /* suspended by a user, until a user resumes the task */
-    HOLD_ROOM, /* evicted, or resumed by a user: until its devices have room */
+    HOLD_ROOM, /* evicted, or resumed by a user: waits until its devices have room */
     HOLD_END
 };
 DECLARE_NAMES(enum hold, hold);
@@ -240,9 +241,9 @@ struct workload_status {
     int attempts_total; /* attempts opened so far; the newest attempt has this number */
     int failures;       /* own failures so far, counted against `retries` */
     int faults;         /* own GPU faults so far */
-    bool suspect;       /* may have caused a fault; starts only where any fault is its own */
-    enum hold hold;     /* hold of the open attempt, as are off_device and turn */
-    bool off_device;    /* suspended; memory and shares of its devices are free for others */
+    bool suspect;       /* may have caused a fault; runs without MPS until its probation ends */
+    enum hold hold;     /* hold, off_device and turn describe the open attempt */
+    bool off_device;    /* suspended; its quota and share on the devices are free for others */
     int turn;           /* number of the last order to suspend or resume; never decreases */
     int64_t backoff_ms; /* delay before the last restart of a service */
     int64_t submitted_wall_ms, started_wall_ms, ended_wall_ms;

@@ -82,8 +82,8 @@ struct fleet {
 void fleet_init(struct fleet *f, const struct forecast *forecast);
 void fleet_done(struct fleet *f);
 
-/* Restarts with these devices, all empty. `specs` has one entry per device. Returns
- * -ERR_NO_MEMORY. */
+/* Replaces all devices of the fleet by these devices, without workloads. `specs` has one entry per
+ * device. Returns -ERR_NO_MEMORY. */
 int fleet_reset(struct fleet *f, const struct policy_snapshot *snapshot,
                 const struct device *const *specs);
 

@@ -96,8 +96,8 @@ void forecast_cold_make(const struct forecast *known, struct forecast *ret_forec
 /*
  * Returns F(S), the sum of the end times of the set's members if no workload arrives. After each
  * departure the remaining members continue at their speed in the smaller set. remaining_ms: time
- * alone at the user's batch, in the set's order; INFINITY (a service) never ends and is not summed.
- * ret_first_ms (may be NULL): first end time, or INFINITY.
+ * alone at the user's batch, in the set's order; INFINITY for a service, which never ends and is
+ * not summed. ret_first_ms (may be NULL): first end time, or INFINITY.
  */
 double forecast_finish_sum(const struct forecast *f, const struct forecast_set *set,
                            const double *remaining_ms, double *ret_first_ms);

@@ -1,13 +1,14 @@
 /*
  * A forecast from learnt models. The predictor (learn/predictor.h), which needs no measurements to
  * start, gives the slowdown of each task by its neighbours; PD follows from slowdown and batch
- * size. The p99 of a service follows from its latency curves and its request rate or, where
- * measured, from its p99 alone and the measured slowdown of its requests beside others.
+ * size. The p99 of a service follows from the p99 alone and the measured slowdown of its requests
+ * beside others. If the p99 alone was not measured, the p99 follows from the latency curves and the
+ * request rate of the service.
  *
- * A guess never causes a refusal. Without a supporting measurement, a workload is assumed to slow
- * its neighbours no more than forecast_blind predicts, and an unmeasured neighbour never improves a
- * prediction. A p99 beside neighbours without a measurement is a guess, unless the p99 alone
- * already exceeds the SLO.
+ * A guess never causes a refusal. Without a supporting measurement, the forecast assumes that a
+ * workload slows its neighbours no more than forecast_blind predicts, and an unmeasured neighbour
+ * never improves a prediction. A p99 that was not measured beside the same neighbours is a guess,
+ * unless the p99 alone already exceeds the SLO.
  *
  * The forecast caches predictions by set, so that a decision over many classes of devices costs
  * little more than the lookups. A new model clears the cache.
@@ -73,8 +74,8 @@ const struct forecast *learnt_forecast(const struct learnt *l);
 int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
                     const struct learnt_kind *kind);
 void learnt_forget_kind(struct learnt *l, uint32_t number);
-/* Borrows both until the next call; both may be NULL. Measurements added to `o` later also change
- * predictions that were made before. */
+/* Borrows p and o until the next call; each may be NULL. Measurements added to `o` later also
+ * change predictions that were made before. */
 void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
 
 /* Returns the p99 of a service's requests, including their time in the queue, if a batch takes

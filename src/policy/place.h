@@ -6,10 +6,10 @@
  *
  * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: the growth of the sum of all end times on d, beyond the
  * time of the new workload itself. ΔCT(wait) is a minimum over the next departures: the time until
- * the departure, plus the same growth on the device after the departure. The minimum skips as many
- * departures as workloads are ahead in the queue. The workload is placed if ΔCT(now) ≤ ΔCT(wait) +
- * the time that the workload has waited, so every workload is placed in the end. A workload of
- * unknown kind never waits, because its figures would be guesses.
+ * the departure, plus the same growth on the device after the departure. For each workload that is
+ * ahead in the queue, the minimum skips one departure. The workload is placed if ΔCT(now) ≤
+ * ΔCT(wait) + the time that the workload has waited, so every workload is placed eventually. A
+ * workload of unknown kind never waits, because its figures would be guesses.
  */
 #pragma once
 #include "policy/fleet.h"

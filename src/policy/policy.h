@@ -4,8 +4,8 @@
  *
  * To add a policy, write a file with one `const struct policy` and add one line to registry.c.
  *
- * This folder has the policies, and the parts that policies share. Files of the folder policy may
- * include base, model, learn.
+ * This folder contains the policies, and the parts that policies share. Files of the folder policy
+ * may include base, model, learn.
  */
 #pragma once
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct policy_node {
     bool doubtful; /* a start on this node failed recently */
     size_t first_device, device_count;
     int attempts, attempts_max;  /* open attempts and their limit */
-    int cpu_only, cpu_tasks_max; /* those without devices; their limit: policy_cpu_only_max() */
+    int cpu_only, cpu_tasks_max; /* attempts without devices; limit: policy_cpu_only_max() */
 };
 
 struct policy_device {
@@ -116,7 +116,7 @@ enum policy_misfit {
     POLICY_UNHEALTHY,  /* the device admits no workload of this kind */
     POLICY_SUSPECT,    /* the workload is a suspect, and another workload on the device is too */
     POLICY_NEIGHBOURS, /* max_neighbours reached, or a neighbour has the whole device */
-    POLICY_KEPT,       /* the device has room, reserved for a workload with precedence */
+    POLICY_KEPT,       /* the device has room, but is reserved for a workload with precedence */
     POLICY_MISFIT_END
 };
 
@@ -150,7 +150,7 @@ struct policy_candidate {
     /* The service closest to its SLO, or furthest beyond it: */
     double p99_ms;     /* 0: unknown */
     double slo_ms;     /* 0: none */
-    bool is_p99_guess; /* no measurement supports p99_ms, so it must not cause a refusal */
+    bool is_p99_guess; /* no measurement supports p99_ms, so p99_ms must not cause a refusal */
     uint32_t service;  /* kind of the service */
 };
 /* Returns whether a service would miss its SLO according to measurements. */
@@ -160,7 +160,7 @@ bool policy_misses_slo(const struct policy_candidate *candidate);
 enum policy_verdict {
     POLICY_PLACES,
     POLICY_REFUSES, /* no device is acceptable now */
-    POLICY_WAITS,   /* a device is acceptable, but waiting ends sooner */
+    POLICY_WAITS,   /* a device is acceptable, but the workload ends sooner if it waits */
 };
 
 /* Result of a matching round: placements of waiting workloads and moves of running workloads. */
@@ -200,10 +200,10 @@ struct policy {
     int (*round)(const struct policy_snapshot *snapshot, struct policy_round *ret_round);
     /*
      * Fills `out` (room for waiting_count decisions) and returns the number of decisions. `scratch`
-     * is a private copy of snapshot->devices, in which the policy may book its decisions. Attempts
-     * of nodes are not booked, so a caller that enforces their limits asks for one workload. A
-     * refusal applies to all workloads with equal needs and labels: the caller does not call again
-     * for them until the devices change.
+     * is a private copy of snapshot->devices, in which the policy may book its decisions. The
+     * policy cannot book attempts on a node, so a caller with limits on attempts asks for one
+     * workload at a time. A refusal applies to all workloads with equal needs and labels: the
+     * caller does not call again for them until the devices change.
      */
     size_t (*decide)(const struct policy_snapshot *snapshot, struct policy_device *scratch,
                      struct policy_decision *out);
@@ -227,8 +227,8 @@ enum policy_misfit policy_node_fit(const struct policy_node *node,
 enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
                                      const struct policy_device *device,
                                      const struct policy_waiting *waiting, int max_neighbours);
-/* Returns whether the device has room for `needs`, without regard to its node. Also used for a
- * workload that returns to the device. */
+/* Returns the reason why the device has no room for `needs`, or POLICY_FITS, without regard to the
+ * device's node. Also used for a workload that returns to the device. */
 enum policy_misfit policy_device_room(const struct policy_device *device,
                                       const struct workload_needs *needs, int max_neighbours);
 /* Returns whether the device would have room if it were empty. */

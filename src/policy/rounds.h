@@ -7,11 +7,11 @@
  *            + min(age / 1 h, 0.2)
  *            − [running task] · restart / min(R, 600 s)
  *
- * An edge exists where the weight is positive and the policy has no objection. A running task
- * always has an edge to stay. Up to ROUNDS_DENSE_MAX rows and columns the result is exact. For
- * larger problems, each row has edges to ROUNDS_BEST of its best devices, rotated among equal rows,
- * and to ROUNDS_RANDOM random devices; the result is then within ROUNDS_GAP of the optimum of these
- * edges.
+ * R is the remaining time of the running task. An edge exists where the weight is positive and the
+ * policy has no objection. A running task always has an edge to its present device. Up to
+ * ROUNDS_DENSE_MAX rows and columns the result is exact. For larger problems, each row has edges to
+ * ROUNDS_BEST of its best devices, rotated among equal rows, and to ROUNDS_RANDOM random devices;
+ * the result is then within ROUNDS_GAP of the optimum of these edges.
  */
 #pragma once
 #include "policy/fleet.h"

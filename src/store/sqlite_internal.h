@@ -1,6 +1,6 @@
 /*
- * The SQLite store, shared by its four files: sqlite_open.c (directory, schema, migrations),
- * sqlite.c (writing), sqlite_read.c (reading) and sqlite_backup.c (copies).
+ * Declarations that the four files of the SQLite store share: sqlite_open.c (directory, schema,
+ * migrations), sqlite.c (writing), sqlite_read.c (reading) and sqlite_backup.c (copies).
  *
  * The store has two connections to one database in WAL mode. Only the writer's thread uses the
  * writer's connection, and only the reader's thread uses the reader's connection. Members used by

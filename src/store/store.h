@@ -1,14 +1,14 @@
 /*
  * The store: the durable state of the cluster. One writer (the store thread) commits batches; one
  * reader (the loop thread) answers the API's requests from committed state. sqlite.c implements the
- * store; memory_fixture.c implements the store again for the tests, which compare the two.
+ * store on disk. memory_fixture.c implements a store in memory; the tests compare both.
  *
  * A row of `workload` has columns for searches, and two JSON texts written by wire/: the spec
  * (shared by the elements of an array, immutable, with a summary for lists) and the status
  * (replaced at every change). Every event gets the next revision; a watcher resumes at the last
  * revision that it received.
  *
- * This folder has the durable state. Files of the folder store may include base, model, wire.
+ * This folder contains the durable state. Files of the folder store may include base, model, wire.
  */
 #pragma once
 #include <stdbool.h>
@@ -76,7 +76,7 @@ struct store_token {
  * Opens or creates `directory`/gpumux.db, and locks the directory first (-ERR_BUSY: another gpumux
  * has the lock; the error gives the pid of that process). The call backs up a database with an
  * older schema in the same directory, and then migrates the database. Returns -ERR_TOO_NEW for a
- * newer schema, and for damage -ERR_CORRUPT with the command to run.
+ * newer schema. Returns -ERR_CORRUPT for a damaged database; the error names the command to run.
  */
 int store_open_sqlite(struct error *e, const char *directory, struct store **ret);
 /* Opens the store read-only and without the lock, for `state check|export`. */
@@ -103,7 +103,8 @@ struct store_copy {
 /*
  * Copies the state in `directory`, as of one moment, to a file that only its owner can read. A
  * running gpumux continues to use the state. The file is a complete, verified and durable copy, or
- * is unchanged. An older layout is copied unchanged; a newer layout is -ERR_TOO_NEW.
+ * is unchanged. The call copies an older layout unchanged, and returns -ERR_TOO_NEW for a newer
+ * layout.
  */
 int store_back_up_sqlite(struct error *e, const char *directory, const struct store_backup *backup,
                          struct store_copy *ret);
@@ -174,14 +175,14 @@ int store_get(struct error *e, struct store *s, uint64_t id, store_workload_fn f
 int store_resolve(struct error *e, struct store *s, const struct store_owner *owner,
                   const char *name, uint64_t *ret_ids, size_t room);
 /* Reads the whole state, oldest workload first, to build a cluster: live workloads with spec,
- * finished workloads with NULL spec and status. *ret_last_id is the largest id ever assigned, also
- * to a deleted workload. */
+ * finished workloads with NULL spec and status. *ret_last_id is the largest id ever assigned,
+ * including the ids of deleted workloads. */
 int store_load(struct error *e, struct store *s, store_node_fn node_fn,
                store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
-/* Reads every node that ever joined, by name. */
+/* Reads every node that ever joined, sorted by name. */
 int store_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg);
-/* Reads every token, by id. *ret_last_id is the largest id ever assigned, also to a deleted
- * token. */
+/* Reads every token, sorted by id. *ret_last_id is the largest id ever assigned, including the ids
+ * of deleted tokens. */
 int store_tokens(struct error *e, struct store *s, store_token_fn fn, void *arg,
                  uint64_t *ret_last_id);
 /* Reads events after `since`, oldest first. Returns 0, or -ERR_GONE if some of these events were

@@ -1,13 +1,12 @@
 /*
  * Settings that all TLS connections of one kind share: the key and certificate of this side, and
- * the trusted authority. TLS 1.3 is the only version, and sessions are not resumed, so that the
- * peers of every connection prove their identity again. The machine's OpenSSL configuration is not
- * read.
+ * the trusted authority. TLS 1.3 is the only version. Sessions are not resumed, so that both peers
+ * prove their identity at every connection. OpenSSL does not read the machine's configuration.
  *
  * A context may be freed before the connections that use it, once their handshakes have ended.
  *
- * This folder has certificates, TLS connections and tokens; the only user of OpenSSL. Files of the
- * folder tls may include base.
+ * This folder contains certificates, TLS connections and tokens. No other folder uses OpenSSL.
+ * Files of the folder tls may include base.
  */
 #pragma once
 

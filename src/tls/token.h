@@ -1,7 +1,7 @@
 /*
  * Tokens: 256 random bits by which a client authenticates. The issuer stores only the hash of a
- * token, so that a stolen state gives no access. "gmx_" and 64 hexadecimal digits are a token of
- * the API; "gmj_" and 64 digits are a token with which a node joins once.
+ * token, so that a stolen state gives no access. A token of the API is "gmx_" and 64 hexadecimal
+ * digits. A token with which a node joins once is "gmj_" and 64 hexadecimal digits.
  */
 #pragma once
 #include <stdbool.h>

@@ -33,8 +33,8 @@ enum config_reader config_reader(const char *key);
 
 /* Sets every key to its default. Strings are constants or belong to the arena. */
 int config_default(struct arena *arena, struct config *ret);
-/* Reads YAML over the values in *config. An error names the key and the line, and leaves *config
- * unchanged. */
+/* Reads YAML; the keys in the text replace their values in *config. An error names the key and the
+ * line, and leaves *config unchanged. */
 int config_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                  struct config *config);
 int config_load(struct error *e, struct arena *arena, const char *path, struct config *config);

@@ -116,9 +116,9 @@ struct field_custom {
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof FIELD_MEMBER(member_),        \
         .kind = FIELD_KIND(FIELD_MEMBER(member_)), __VA_ARGS__                                     \
     }
-/* A list. An array has room for as many elements as its size allows. A pointer needs .most; the
- * arena owns its elements, and NULL terminates a list of texts. The type of count_ is int or
- * size_t. */
+/* A list. The size of an array limits the number of its elements. A list behind a pointer needs
+ * .most; the arena owns its elements, and NULL terminates a list of texts. The type of count_ is
+ * int or size_t. */
 #define FIELD_LIST(key_, member_, count_, ...)                                                     \
     {                                                                                              \
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof FIELD_MEMBER(member_)[0],     \

@@ -9,8 +9,8 @@
  *   hello    protocol, version, node, attempts, health of devices
  *   report   session, one attempt_report
  *   beat     session, number, usage of devices and attempts, health of devices and notes
- *   log      answers read: request, result, text, offset, data, end
- *   done     answers signal, input and device: request, result, text
+ *   log      the answer to read: request, result, text, offset, data, end
+ *   done     the answer to signal, input and device: request, result, text
  *   renew    csr: asks for a new certificate, before the current one expires
  *   refuse   text; the node then closes the connection
  *
@@ -26,7 +26,7 @@
  *   signal   request, workload, attempt, signal
  *   input    request, workload, attempt, offset, data, end
  *   device   request, uuid, enable: an operator's order
- *   certificate  answers renew: the new certificate, and when to renew that certificate
+ *   certificate  the answer to renew: the new certificate, and when to renew that certificate
  *   refuse   text; control then closes the connection
  */
 #pragma once
@@ -79,14 +79,15 @@ struct grant {
     const char *user;
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
-    bool suspect;                     /* starts on a device where any fault is the workload's own */
+    bool suspect;                     /* may have caused a fault; runs without MPS */
     bool ran_before;                  /* an earlier attempt ran; this attempt may resume its work */
     const struct workload_spec *spec; /* set by the parser; belongs to the message's arena */
     const char *spec_json;            /* set by the writer's caller; inserted unchanged */
 };
 
-/* One struct for all messages; the type determines the members in use. The arena given to the
- * parser owns strings and arrays; in a message to write, the caller owns them. */
+/* One struct for all messages; the type determines the members in use. In a parsed message, the
+ * parser's arena owns the strings and arrays; in a message to write, the caller owns the strings
+ * and arrays. */
 struct nodemsg {
     enum nodemsg_type type; /* must be the first member */
     int protocol;

@@ -1,5 +1,5 @@
 /*
- * Workload descriptions as text: JSON, YAML, and the canonical JSON that is stored and granted. One
+ * Workload descriptions as text: JSON, YAML, and the canonical JSON in the store and in grants. One
  * schema (spec_schema.def) lists every key once; parser, writer, `submit` flags and docs use the
  * schema.
  *
@@ -34,8 +34,8 @@
  * A document is one workload, or {version, workloads: […]}, or (YAML) several documents. An unknown
  * key is refused, with the nearest known key as a hint.
  *
- * This folder has the parsers and writers of all texts. Files of the folder wire may include base,
- * model, abi.
+ * This folder contains the parsers and writers of all texts. Files of the folder wire may include
+ * base, model, abi.
  */
 #pragma once
 #include "base/arena.h"

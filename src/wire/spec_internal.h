@@ -18,7 +18,8 @@ struct spec_reader {
 struct spec_type {
     /* Reads a value from a document, or from a flag as a scalar. */
     int (*read)(struct spec_reader *r, const struct tree *value, void *member);
-    /* Adds a flag's value to the member; NULL for a type whose flag is a scalar of a document. */
+    /* Adds a flag's value to the member; NULL for a type whose flag is written like a scalar in a
+     * document. */
     int (*add)(struct spec_reader *r, const char *text, void *member);
     /* Returns whether the spec sets the key. */
     bool (*said)(const struct spec_key *key, const struct workload_spec *spec, const void *member);
