@@ -1,8 +1,8 @@
 /*
  * The two modes of gpumux-burn: a training task and a service.
  *
- * This folder has programs that behave like training and services. Files of the folder workloads
- * may include base, model, client, abi.
+ * This folder contains programs that behave like training and services. Files of the folder
+ * workloads may include base, model, client, abi.
  */
 #pragma once
 #include <signal.h>
@@ -26,7 +26,7 @@ struct burn_training {
 };
 
 struct burn_service {
-    double rate;                        /* requests a second of device time, Poisson */
+    double rate;                        /* requests per second of device time; Poisson arrivals */
     struct burn_kernel kernel;          /* kernel of a request */
     const struct burn_kernels *kernels; /* a request's graph; not owned; NULL: `kernel` alone */
     uint64_t requests;                  /* number of requests to serve; 0: no limit */

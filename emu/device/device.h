@@ -1,14 +1,14 @@
 /*
- * device/ is the emulated device: the file that all processes share, its locks and clients, the
- * simulation, faults, and the state of its MPS server. device/ uses base, contention and abi/.
+ * device/ implements the emulated device: the file that all processes share, its locks and clients,
+ * the simulation, faults, and the state of its MPS server. device/ uses base, contention and abi/.
  *
  * This header declares one emulated device: its lock, and the simulation that computes the start
  * and end of every operation in its clients' queues. No process is dedicated to the simulation:
  * under the lock, any caller first advances the device from the last caller's time to the present.
  * The computed times therefore do not depend on the times of the calls.
  *
- * This folder has the emulated device. Files of the folder emu/device may include base, contention,
- * emu/abi.
+ * This folder contains the emulated device. Files of the folder emu/device may include base,
+ * contention, emu/abi.
  */
 #pragma once
 #include <stdint.h>

@@ -18,7 +18,7 @@
 enum { EMU_DEVICES_MAX = 64 };
 
 struct emu_device_options {
-    double speed;           /* emulated seconds a second: 0.001 … 10000 */
+    double speed;           /* emulated seconds per second: 0.001 … 10000 */
     bool shared;            /* clients overlap as under MPS, instead of taking turns */
     uint64_t context_bytes; /* device memory that the first context of a process takes */
 };

@@ -92,9 +92,9 @@ struct emu_entry {
     uint32_t block_ns;  /* EMU_RUN: duration of one block; 0: duration_ns */
 };
 
-/* Different processors use three groups of words, which therefore are on separate cache lines: the
- * owner writes the first at every launch and reads the second; the simulation writes the third at
- * every step. */
+/* Different processors use three groups of words, which therefore are on separate cache lines. The
+ * owner writes the first group at every launch and reads the second group; the simulation writes
+ * the third group at every step. */
 enum { EMU_LINE_BYTES = 64 };
 
 struct emu_stream {
@@ -152,7 +152,8 @@ struct emu_client {
 enum emu_mps_state {
     EMU_MPS_NONE,  /* no server: clients are not MPS clients */
     EMU_MPS_READY, /* accepts clients */
-    /* A client faulted: all clients have its error, and new clients wait until these have left. */
+    /* A client faulted: all clients have its error, and new clients wait until the faulted clients
+     * have left. */
     EMU_MPS_FAULTED,
 };
 

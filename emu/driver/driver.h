@@ -1,18 +1,18 @@
 /*
- * driver/ is libcuda.so.1 without the calls of memory/ and graph/: contexts, streams, events,
- * modules, launches, and the state of the process. driver/ uses base, abi/, device/,
+ * driver/ implements libcuda.so.1, except the calls of memory/ and graph/: contexts, streams,
+ * events, modules, launches, and the state of the process. driver/ uses base, abi/, device/,
  * mps/mps_join.h, memory/ and graph/.
  *
  * This header declares the state of the emulated driver in a process: visible devices, contexts,
  * streams, events and modules. process.lock protects a struct process; process_ready() finds the
  * library's own struct process. Lock order: process.lock, stream.lock, a device's lock.
  *
- * Handles of the program are pointers to these structures. `magic` shows that a pointer is no valid
- * handle, as far as possible without reading freed memory. To make more checks possible, the driver
- * frees contexts only when the process ends.
+ * Handles of the program are pointers to these structures. The driver detects invalid handles by
+ * their `magic`, as far as possible without reading freed memory. To make more checks possible, the
+ * driver frees contexts only when the process ends.
  *
- * This folder has contexts, streams and launches of the emulated driver. Files of the folder
- * emu/driver may include base, abi, emu/abi, emu/device, emu/memory, emu/graph.
+ * This folder contains the contexts, streams and launches of the emulated driver. Files of the
+ * folder emu/driver may include base, abi, emu/abi, emu/device, emu/memory, emu/graph.
  */
 #pragma once
 #include <pthread.h>
@@ -177,7 +177,8 @@ struct function {
 /* process.c: finds the state of this library, ready for use. Returns CUDA_ERROR_NOT_INITIALIZED
  * before cuInit, and in a child that was forked after cuInit. */
 int process_ready(struct process **ret_process);
-/* The same with a device of the process: CUDA_ERROR_INVALID_DEVICE beyond the last. */
+/* Like process_ready(), and finds a device of the process. Returns CUDA_ERROR_INVALID_DEVICE beyond
+ * the last device. */
 int process_device(int ordinal, struct process **ret_process, struct visible_device **ret_visible);
 
 enum { CONTEXT_STACK_MAX = 32 };

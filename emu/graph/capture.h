@@ -15,7 +15,8 @@ int capture_check_legacy(const struct stream *stream);
 int capture_check_unsafe(struct process *process);
 /* Records an event in a capturing stream. */
 int capture_record_event(struct event *event, struct stream *stream);
-/* Makes a stream wait for an event; the stream captures, or the event was recorded in a capture. */
+/* Makes a stream wait for an event. Call if the stream captures, or if the event was recorded in a
+ * capture. */
 int capture_wait_event(struct stream *stream, struct event *event);
 /* Returns whether the event was last recorded in a capture that is still open. */
 bool capture_has_event(const struct event *event);

@@ -6,8 +6,8 @@
  * documentation requires that a program changes a graph in one thread at a time; a capture changes
  * its graph under process.lock.
  *
- * This folder has operations, graphs and captures of the emulated driver. Files of the folder
- * emu/graph may include emu/driver.
+ * This folder contains the operations, graphs and captures of the emulated driver. Files of the
+ * folder emu/graph may include emu/driver.
  */
 #pragma once
 #include "emu/graph/operation.h"

@@ -39,13 +39,13 @@ int operation_run(struct stream *stream, const struct operation *operation);
 /* Makes a copy with its own memory and references. Returns CUDA_SUCCESS or
  * CUDA_ERROR_OUT_OF_MEMORY. */
 int operation_copy(const struct operation *from, struct operation *ret_operation);
-/* Replaces one copy by a copy of another operation, with the same results. */
+/* Replaces one copy by a copy of another operation. Returns the results of operation_copy(). */
 int operation_replace(struct operation *copy, const struct operation *by);
 /* Releases the memory and references of a copy. Call without a lock. */
 void operation_done(struct operation *operation);
 
 /* launch.c: checks a kernel's shape and parameters, and computes its cost on the device.
- * `kernelParams` and `extra` of as_given may be the program's own. */
+ * `kernelParams` and `extra` of as_given may point to the program's memory. */
 int launch_prepare(const struct visible_device *visible, struct kernel_call *call);
 
 /* copy.c, fill.c: checks and runs copies and fills. */

@@ -2,8 +2,8 @@
  * The device memory of this process: allocations with their address ranges, and the host memory
  * that stores their contents. A device address is reserved in the process but inaccessible, so a
  * program that dereferences a device pointer on the host crashes here too. An allocation has
- * contents from its first copy or fill on; only the written pages take host memory. All contents
- * together may span ALLOCATIONS_BACKED_BYTES_MAX.
+ * contents from its first copy or fill on; only the written pages take host memory. The contents of
+ * all allocations together may span at most ALLOCATIONS_BACKED_BYTES_MAX.
  *
  * Call every function under process.lock.
  */

@@ -1,11 +1,11 @@
 /*
- * memory/ implements the calls for memory, a file for each kind of memory, and copies and fills.
+ * memory/ implements the calls for memory, copies and fills, with a file for each kind of memory.
  * memory/ uses abi/, device/, driver/ and the captures of graph/.
  *
- * These calls share this header: the accounting of device memory, pools, copies and host memory.
- * Internal to libcuda.so.1.
+ * This header declares the functions that these calls share: the accounting of device memory,
+ * pools, copies and host memory. Internal to libcuda.so.1.
  *
- * This folder has the calls about memory of the emulated driver. Files of the folder emu/memory may
+ * This folder contains the emulated driver's calls for memory. Files of the folder emu/memory may
  * include base, emu/device, emu/driver, emu/graph.
  */
 #pragma once
@@ -29,8 +29,8 @@ void pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stre
 /* Makes the device's pools release memory beyond their thresholds, as at every synchronisation of
  * the program. Call under process.lock. */
 void pool_shrink_all(struct process *process, struct visible_device *visible);
-/* Shrinks pools like pool_shrink_all(), after a wait for the context's work. Returns the wait's
- * result. */
+/* Call after a wait for the context's work, with the wait's result. If the wait succeeded, shrinks
+ * pools like pool_shrink_all(). Returns `result`. */
 int pool_synchronized(struct context *context, int result);
 /* Returns the pool that cuMemAllocAsync uses in a context. */
 struct pool *pool_of_context(struct context *context);
@@ -40,7 +40,7 @@ int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint
 int copy_spend_host(struct stream *stream, uint64_t bytes, enum emu_direction direction);
 /* Enqueues an operation that lasts as long as a copy of `bytes` within device memory. */
 int copy_spend_device(struct stream *stream, uint64_t bytes);
-/* A copy of one row, without its addresses. */
+/* Returns the parameters of a copy of one row, without addresses. */
 CUDA_MEMCPY3D copy_row(int to_type, int from_type, size_t bytes);
 /* Copies in the default stream; a copy to or from the host is complete on return. */
 int copy_now(const CUDA_MEMCPY3D *copy);

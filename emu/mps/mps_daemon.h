@@ -8,7 +8,7 @@
  * last client has left. The daemon sends requests to its server and waits for the reply, so a hung
  * server also hangs its daemon.
  *
- * This folder has the programs of MPS. Files of the folder emu/mps may include base, emu/abi,
+ * This folder contains the programs of MPS. Files of the folder emu/mps may include base, emu/abi,
  * emu/device.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /*
  * The protocol between programs and the MPS control daemon, over the socket MPS_SOCKET_NAME in its
- * pipe directory. A program that connects first sends one line:
+ * pipe directory. Each program starts its connection with one line:
  *
  *   client     A process starts to use CUDA. The reply is one struct mps_welcome, as soon as the
  *              server is ready.

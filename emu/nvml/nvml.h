@@ -1,11 +1,11 @@
 /*
- * nvml/ is libnvidia-ml.so.1: an observer's view of the devices. nvml/ uses base, contention, abi
- * and device/.
+ * nvml/ implements libnvidia-ml.so.1, with which a process observes the devices. nvml/ uses base,
+ * contention, abi and device/.
  *
  * The files of the emulated NVML share this header. A device handle is a struct device in the
- * library's own table; an observer takes no client slot.
+ * library's own table; a process that only observes takes no client slot.
  *
- * This folder has the emulated NVML. Files of the folder emu/nvml may include base, abi,
+ * This folder contains the emulated NVML. Files of the folder emu/nvml may include base, abi,
  * emu/device.
  */
 #pragma once
@@ -31,7 +31,7 @@ int nvml_ready(void);
 /* Checks a handle. Returns NVML_SUCCESS, NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT (no
  * handle of this library) or NVML_ERROR_GPU_IS_LOST. */
 int nvml_check(const struct device *device);
-/* The same for a query, which must have a place for its answer. */
+/* Like nvml_check(), for a query. Returns NVML_ERROR_INVALID_ARGUMENT also if `answer` is NULL. */
 int nvml_check_answer(const struct device *device, const void *answer);
 /* Returns the library's device file. nvml_ready() must have succeeded. */
 const struct mapping *nvml_mapping(void);

@@ -4,8 +4,8 @@
  *
  * A new command is one entry in commands.c, and a function in a file in the folder of its topic.
  *
- * This folder has the executable, with a folder for each topic. Files of the folder cli may include
- * base, model, wire, tls.
+ * This folder contains the executable, with a folder for each topic. Files of the folder cli may
+ * include base, model, wire, tls.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /*
  * The library opens one connection to the supervisor for each command, and closes the connection
- * afterwards. All names begin with gpumux_, because libgpumux.a links the names into other people's
- * programs.
+ * afterwards. All names begin with gpumux_, because programs that link libgpumux.a get all these
+ * names.
  *
- * This folder has libgpumux. Files of the folder client may include abi.
+ * This folder contains libgpumux. Files of the folder client may include abi.
  */
 #pragma once
 #include <stdint.h>

@@ -20,7 +20,7 @@
  * gpumux_open() reads the environment.
  *
  * A call that can fail returns 0 or a negative errno. A program need not stop after a failed report
- * of progress or latency: the next report includes the counts of the failed one.
+ * of progress or latency: the next report includes the counts of the failed report.
  */
 #pragma once
 #include <stdint.h>
@@ -44,10 +44,10 @@ void gpumux_close(struct gpumux *g);
 #define GPUMUX_PROGRESS_MAX UINT64_C(1000000000000000)
 
 /* Reports how many samples (a service: requests) this attempt has done so far; gpumux measures the
- * attempt's speed by that count. Call at least once in 10 seconds and as often as you like: at most
- * four counts a second are sent, the other calls cost about 100 ns. A count lower than the last one
- * reported (after a return to a checkpoint) restarts the measurement. Only one process of a
- * workload should report progress.
+ * attempt's speed by that count. Call at least once every 10 seconds and as often as you like: the
+ * library sends at most four counts per second, and every other call costs about 100 ns. A count
+ * below the last reported count (after a return to a checkpoint) restarts the measurement. Only one
+ * process of a workload should report progress.
  * Outside: 0. Errors: -EINVAL above GPUMUX_PROGRESS_MAX, or the reason why the count could not be
  * sent, such as -EAGAIN or -ECONNREFUSED. */
 int gpumux_report_progress(struct gpumux *g, uint64_t done);
@@ -73,9 +73,9 @@ int gpumux_tell_ready(struct gpumux *g, int wait_ms);
 
 /* ---- facts ---- */
 
-/* Returns the batch size to use now, or `otherwise` if gpumux suggests none, and outside. Ask again
- * wherever the program can change its batch size: a later version may change the size during an
- * attempt. Today the size is the `batch` with which the workload was submitted. */
+/* Returns the batch size to use now, or `otherwise` if gpumux suggests none, and outside. Call
+ * again wherever the program can change its batch size: a later version may change the size during
+ * an attempt. Today the size is the `batch` with which the workload was submitted. */
 uint64_t gpumux_batch_size(const struct gpumux *g, uint64_t otherwise);
 /* Returns the smallest or the largest batch size that the description of the workload allows. 0:
  * not set, and outside. */
@@ -88,8 +88,8 @@ uint64_t gpumux_batch_size_step(const struct gpumux *g);
  * gpumux_close(). */
 uint64_t gpumux_workload_id(const struct gpumux *g);
 const char *gpumux_workload_name(const struct gpumux *g);
-/* Returns the number of this attempt, from 1; above 1 an earlier attempt may have left a
- * checkpoint. Outside: 0. */
+/* Returns the number of this attempt, from 1. If the number is above 1, an earlier attempt may have
+ * left a checkpoint. Outside: 0. */
 int gpumux_attempt(const struct gpumux *g);
 /* Returns the workload's index in its array, from 0. -1: the workload is in no array, and
  * outside. */

@@ -8,7 +8,7 @@
  *   agent.lock     flock: one agent at a time
  *   lease          8 bytes: boot-clock ms until which tasks may run; mapped by supervisors
  *   locks/W.A      flock held by the supervisor of attempt A of workload W while it lives
- *   attempts/W.A/  until settled; owned by the workload's user: supervisor.h
+ *   attempts/W.A/  attempt's directory until settling; owned by the workload's user: supervisor.h
  *   records/W.A…   the agent's own record of the attempt: attempt/own_record.h
  *   suspended/     locks of processes that move device memory: checkpoint/suspend.h
  *   mps/UUID/      pipes and logs of a device's MPS daemon: mps.h
@@ -19,8 +19,8 @@
  * attempt with a free lock and without `record.json` never ran. A stop for an unknown attempt
  * leaves a directory with an exit record, so that a late grant cannot start the attempt.
  *
- * This folder has the agent, with a folder for each topic. Files of the folder node may include
- * base, model, wire, tls, device, attempt, abi.
+ * This folder contains the agent, with a folder for each topic. Files of the folder node may
+ * include base, model, wire, tls, device, attempt, abi.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /*
- * A simulated control for the agent's tests, on a unix socket. A test program with this fixture is
- * its own `gpumux`: `PROGRAM supervise W.A` is a supervisor, and `PROGRAM agent DIRECTORY SOCKET
- * KEY=VALUE…` an agent, so that a test can kill agents; see fixture_main().
+ * A simulated control for the agent's tests, on a unix socket. A test program with this fixture
+ * takes the place of `gpumux`: `PROGRAM supervise W.A` runs a supervisor, and `PROGRAM agent
+ * DIRECTORY SOCKET KEY=VALUE…` runs an agent, so that a test can kill agents; see fixture_main().
  */
 #pragma once
 #include <setjmp.h>
@@ -39,7 +39,7 @@ struct fixture {
     struct nodemsg msg; /* the last message */
     uint64_t session, sequence;
     int64_t lease_ms, fence_ms, drain_ms;
-    bool silent; /* the fixture answers no beat */
+    bool silent; /* the fixture does not answer beats */
 };
 
 int fixture_setup(void **state);
@@ -63,8 +63,8 @@ void hang_up(struct fixture *f);
 void send_message(struct fixture *f, const struct nodemsg *msg);
 /* Sends the first `bytes` of a message's line, but never its newline. */
 void send_part(struct fixture *f, const struct nodemsg *msg, size_t bytes);
-/* Receives the next message other than a beat, and accepts a connection if needed. Returns false
- * after `wait_ms`. */
+/* Receives the next message other than a beat, and accepts a connection if needed. Returns false if
+ * no message arrives within `wait_ms`. */
 bool receive(struct fixture *f, int64_t wait_ms);
 void receive_type(struct fixture *f, enum nodemsg_type type);
 /* Waits for a report of this phase or a later one. The report is valid until the next message. */

@@ -12,7 +12,7 @@
  *   mailbox.c    commands to one supervisor, and its answers
  *   reader.c     requests for output, waiting requests included
  *   usage.c      resource usage of attempts
- *   holders.c    processes that hold device memory
+ *   holders.c    processes that use device memory
  *   monitor.c    health of the devices, and its consequences for attempts (device/device.h)
  *   suspend.c    moving an attempt's device memory to the host's memory and back
  *   divide.c     division of a device between services and tasks (device/share.h)
@@ -101,9 +101,9 @@ struct run {
     int devices[WORKLOAD_DEVICES_MAX];
     bool is_adopted;              /* placed on its devices by an earlier agent */
     struct attempt_stop stranded; /* reason NONE, unless a device was lost while no agent ran */
-    bool is_unseen;               /* failure as a client of MPS, found by this agent at its start */
-    bool is_not_alone;            /* failure of another client of MPS on the same device */
-    bool recorded;                /* the command was started, by the own record or record.json */
+    bool is_unseen;               /* the attempt failed as a client of MPS while no agent ran */
+    bool is_not_alone;            /* another client of MPS on the same device failed then, too */
+    bool recorded;                /* the own record or record.json reports a started command */
     /* content of record.json, which the user can write: a hint at most */
     struct attempt_record record;
     char start_text[WORKLOAD_TEXT_MAX]; /* reason why the supervisor did not start */
@@ -192,7 +192,7 @@ struct agent {
     void *on_link_arg;
     char *directory, *control_socket, *control_host, *control_port, *emulate, *emulate_libraries,
         *shim, *mps_control;
-    char control_name[AGENT_CONTROL_NAME_MAX]; /* control's socket or HOST:PORT, for people */
+    char control_name[AGENT_CONTROL_NAME_MAX]; /* control's socket or HOST:PORT, for messages */
     bool networked;                            /* connection by TLS, not by a unix socket */
     struct credentials credentials;            /* valid if networked */
     int directory_fd, attempts_fd, finished_fd, locks_fd, lock_fd;
@@ -245,21 +245,22 @@ void run_look(struct run *r);
 bool run_failed_unseen(struct run *r);
 /* Sends SIGTERM to the supervisor, which then ends the attempt. */
 void run_signal(struct run *r);
-/* Kills the processes below the supervisor; `again`: also the supervisor, and the attempt's
- * cgroup. */
+/* Kills the descendants of the supervisor; `again`: also the supervisor, and all processes in the
+ * attempt's cgroup. */
 void run_force(struct run *r, bool again);
 void run_report(struct run *r);
 /* Returns the supervisor's pid, confirmed by the kernel; 0: unknown. */
 pid_t run_supervisor(struct run *r);
-/* Returns whether no supervisor lives. A process of the user can keep a copy of the lock, so the
- * end of the known supervisor counts, too. */
+/* Returns whether the attempt's lock is free or the known supervisor has ended. A process of the
+ * user can keep a copy of the lock, so the lock alone does not suffice. */
 bool run_has_ended(const struct run *r);
 /* Kills the processes that a dead supervisor left; thoroughly: also outside of the cgroup. Returns
  * false if a process still lives. */
 bool run_clean_up(struct run *r, bool thoroughly);
 /* Notes that the supervisor, a child of this agent, is about to execute the command. */
 void run_begins(struct run *r);
-/* Ends a task whose lease is over, if the supervisor should have done so long ago. */
+/* Ends a task that is still alive lease_after_ms after its lease has expired; normally the
+ * supervisor has ended the task earlier. */
 void run_check_lease(struct run *r);
 /* Returns whether the process, with a pid of this namespace, belongs to the attempt. */
 bool run_owns(struct run *r, pid_t pid);

@@ -10,8 +10,9 @@
 #include "base/error.h"
 
 /*
- * Opens this node's group, made if missing. setting: "auto" (a writable group, if any), "off", or a
- * directory. *ret_fd is -1 without a group; a named directory without a group is an error.
+ * Opens this node's group, and creates the group if necessary. setting: "auto" (a writable group,
+ * if any), "off", or a directory. *ret_fd is -1 without a group; a named directory without a group
+ * is an error.
  */
 int cgroup_open(struct error *e, const char *setting, const char *instance, int *ret_fd);
 /* Removes the node's group if the group is empty, and closes node_fd, which may be -1. */

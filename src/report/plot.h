@@ -13,6 +13,6 @@ struct plot {
 void plot_frame(struct svg *g, const struct plot *p);
 
 /* Moves positions as little as possible, until all are at least `gap` apart and between `low` and
- * `high`, if there is room. `count` is at most PLOT_LABELS_MAX. */
+ * `high`, if all positions fit. `count` is at most PLOT_LABELS_MAX. */
 enum { PLOT_LABELS_MAX = 64 };
 void plot_spread(double *positions, size_t count, double gap, double low, double high);

@@ -3,11 +3,11 @@
  * page is self-contained (no scripts, fonts or images from elsewhere), prints on paper, and can be
  * read without colours and by a screen reader.
  *
- * A report is pure: results in, text out; the same results give the same bytes. Everything is
+ * A report is pure: results in, text out; the same results give the same bytes. All sizes are
  * bounded, and a figure that omits something says so. A section without data explains how to obtain
  * the data.
  *
- * This folder has the page of a campaign. Files of the folder report may include base, model,
+ * This folder contains the page of a campaign. Files of the folder report may include base, model,
  * policy, sim.
  */
 #pragma once
@@ -17,7 +17,7 @@
 enum {
     REPORT_BYTES_MAX = 32 << 20,
     REPORT_LINES_MAX = 14, /* policies in one figure */
-    /* Arrival rates in a distribution figure; lower rates are left out. */
+    /* Number of arrival rates in a distribution figure; the lowest rates are left out. */
     REPORT_RATES_MAX = 4,
     REPORT_GANTTS_MAX = 4,      /* policies with a chart of their devices */
     REPORT_DEVICES_MAX = 24,    /* devices in one chart; further devices are left out */

@@ -1,15 +1,16 @@
 /*
  * The forecast of a simulated run (policy/forecast.h).
  *
- * A learnt belief records the measured PD of every set of kinds that ran together and returns the
- * mean. For an unmeasured larger set the slowdowns by the single neighbours are added up; for an
- * unmeasured pair the predictor of learn/ predicts the slowdown (lessons.h). The predictor receives
- * the features of each kind alone, at the best batch size alone: a task that ran twice as fast with
- * four times the batch is also busier than at its user's batch. A learnt belief derives from
- * measurements only, never from the truth or its parameters.
+ * A learnt belief records the measured PD (truth_pd()) of every set of kinds that ran together, and
+ * returns the mean. For an unmeasured pair, the predictor of learn/ predicts the slowdown
+ * (lessons.h). For an unmeasured larger set, the belief adds up the slowdowns by the single
+ * neighbours. The predictor receives the features of each kind alone on a device, at the batch size
+ * that is best for the kind alone: a task that ran twice as fast with four times the batch is also
+ * busier than at its user's batch. A learnt belief derives from measurements only, never from the
+ * truth or its parameters.
  *
- * For a service, the profile gives latency over share, request rate and the remainder of the
- * device. Forecasts assume 1.5 times the mean request rate.
+ * For a service, the profile gives the latency as a function of the share, the request rate, and
+ * the part of the device that remains for tasks. Forecasts assume 1.5 times the mean request rate.
  *
  * A true belief (`oracle`) returns the actual PD of the set, at its best batch sizes.
  */
@@ -34,7 +35,7 @@ struct belief_kind {
 
 struct belief;
 
-/* Subject of a belief; all pointers are borrowed. */
+/* Configuration of a belief; all pointers are borrowed. */
 struct belief_config {
     const struct truth *truth;
     const struct hardware *hardware;

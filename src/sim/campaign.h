@@ -1,7 +1,7 @@
 /*
- * Many runs on one trace: every combination of policies, loads and seeds, on several threads.
- * Results do not depend on the number of threads. A campaign with a directory stores every finished
- * run; the same campaign started again skips these runs.
+ * Many simulated runs of one trace: every combination of policies, loads and seeds, on several
+ * threads. Results do not depend on the number of threads. A campaign with a directory stores every
+ * finished run; the same campaign started again skips these runs.
  *
  * Files of each run NAME = POLICY[-PART…]_load-L_seed-S:
  *   NAME.workloads.csv  NAME.course.csv  NAME.devices.csv   for readers (result_file.h)
@@ -23,8 +23,9 @@ struct campaign_variant {
     const struct policy *policy;
     struct policy_options options;
 };
-/* Parses "gpumux", or a policy without parts: "iadeep-tuner-predictor". -ERR_INVALID lists the
- * valid names. */
+/* Parses the name of a policy, such as "gpumux", or of a policy without some of its parts:
+ * "iadeep-tuner-predictor" is iadeep without tuner and predictor. -ERR_INVALID lists the valid
+ * names. */
 int campaign_variant_parse(struct error *e, const char *text, struct campaign_variant *ret_variant);
 
 /* All pointers are borrowed until campaign_free(). */
@@ -63,7 +64,7 @@ double campaign_progress(const struct campaign *c);
 double campaign_resumed(const struct campaign *c);
 /* Returns whether a thread is still running. */
 bool campaign_is_running(const struct campaign *c);
-/* Stops all runs soon. May be called from any thread. */
+/* Requests the end of all runs, without waiting. May be called from any thread. */
 void campaign_stop(struct campaign *c);
 /* Waits for the threads and writes summary.csv. Returns -ERR_UNAVAILABLE after campaign_stop(), or
  * the error of the first failed run. */

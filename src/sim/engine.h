@@ -1,22 +1,25 @@
 /*
- * Simulates one policy on one trace, a cluster without machines. The state machine of control
+ * Simulates one policy on one trace, without real machines. The state machine of control
  * (cluster_step) decides, unchanged. The engine simulates the nodes, which answer a grant with
- * reports, and true speeds (truth.h) determine the end of each task. The simulation is driven by
- * events without time steps: a device is computed only when its workloads change.
+ * reports, and true speeds (truth.h) determine the end of each task. The simulation advances from
+ * event to event, without time steps: the engine recomputes a device only when the device's
+ * workloads change.
  *
  * A policy's forecast is learnt from the workloads that ran (belief.h); only `oracle` receives the
- * truth. A task larger than a node is several workloads to the cluster, one per node, and runs when
- * all these workloads run. The engine gathers one such task at a time.
+ * truth. The cluster sees a task larger than a node as several workloads, one per node. The task
+ * runs when all these workloads run. The engine starts the workloads of only one such task at a
+ * time.
  *
- * Services start first and stay. Policies whose systems protect services (gpumux, muxflow, mudi,
- * gslice) protect services in the simulation too. The gate stops tasks, or tasks use the remaining
- * SMs. If a p99 still approaches its SLO, the unchanged device_step throttles and evicts tasks.
- * Under other policies, tasks and services share without protection.
+ * Services start first and run until the end. Policies whose systems protect services (gpumux,
+ * muxflow, mudi, gslice) protect services in the simulation too. Under these policies, the gate
+ * delays tasks, or tasks use only the remaining SMs. If a p99 still approaches its SLO, the
+ * unchanged device_step throttles and evicts tasks. Under other policies, tasks and services share
+ * without protection.
  *
  * All randomness derives from the seed: the same configuration gives the same result.
  *
- * This folder has the simulator. Files of the folder sim may include base, model, wire, cluster,
- * policy, device, learn, contention.
+ * This folder contains the simulator. Files of the folder sim may include base, model, wire,
+ * cluster, policy, device, learn, contention.
  */
 #pragma once
 #include <stdatomic.h>

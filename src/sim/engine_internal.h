@@ -1,10 +1,11 @@
 /*
- * Inside of the engine. prepare.c: the initial state; engine.c: the loop and the exchange with the
- * cluster; site.c: the workloads of each device, their speeds and batch sizes; watch.c: services
- * close to their SLO; outage.c: nodes that fall silent.
+ * Internals of the engine. prepare.c: the initial state; engine.c: the loop and the exchange with
+ * the cluster; site.c: the workloads of each device, their speeds and batch sizes; watch.c:
+ * services close to their SLO; outage.c: nodes that fall silent.
  *
- *   task     a workload of the trace. A task larger than a node is `part_count` workloads to
- *            the cluster, any other task is one workload. A task has a slot for every device
+ *   task     a workload of the trace. The cluster sees a task larger than a node as
+ *            `part_count` workloads, and any other task as one workload. A task has a slot for
+ *            every device
  *   site     a device and its workloads (residents), in the order of their kinds
  */
 #pragma once
@@ -46,7 +47,7 @@ enum task_phase { TASK_COMING, TASK_WAITING, TASK_STARTING, TASK_RUNNING, TASK_O
 
 struct task_slot {
     uint32_t site; /* SITE_NONE: not placed */
-    double speed;  /* speed of the rank on this site: seconds of progress alone, per second */
+    double speed;  /* progress per second on this site, in seconds of run time alone */
     double from_s; /* time of arrival */
     double pd;
     double done_ms; /* progress since the neighbours last changed, as run time of the task alone */
@@ -202,7 +203,7 @@ void watch_fault(struct engine *g, struct site *s);
 void watch_sample(struct engine *g, struct site *s);
 /* Ends the watch of a device whose node fell silent. */
 void watch_forget(struct engine *g, struct site *s);
-/* Tell the monitor of a watched device about a new or departed resident. No-ops on other
+/* Report a new or departed resident to the monitor of a watched device. Do nothing on other
  * devices. */
 void watch_came(struct engine *g, struct site *s, const struct task *t);
 void watch_left(struct engine *g, struct site *s, const struct task *t);
@@ -211,7 +212,7 @@ void watch_left(struct engine *g, struct site *s, const struct task *t);
 /* Returns -ERR_NO_MEMORY. */
 int outage_init(struct engine *g);
 bool outage_is_down(const struct engine *g, uint32_t node);
-/* Silences a random node; restores a node; sends the beats of all nodes that are up. */
+/* Silence a random node; restore a node; send the beats of all nodes that are up. */
 void outage_strike(struct engine *g);
 void outage_end(struct engine *g, struct engine_event *event);
 void outage_beat(struct engine *g);

@@ -1,7 +1,7 @@
 /*
  * The machines of a simulated cluster. "5x4xH200:24g" means five nodes with four H200 each, every
- * device cut to 24 GiB. Commas separate groups; a group without the first number is one node.
- * hardware_gpu_at() lists the models.
+ * device limited to 24 GiB of memory. Commas separate groups; a group without the first number is
+ * one node. hardware_gpu_at() lists the models.
  */
 #pragma once
 #include <stdbool.h>
@@ -22,12 +22,12 @@ struct hardware_gpu {
     double memory_gib;
     bool is_measured; /* speeds come from measured tables; false: extrapolated */
 };
-/* Returns NULL past the last index. Index 0 is the measured model. */
+/* Returns the GPU model at an index; NULL past the last index. Index 0 is the measured model. */
 const struct hardware_gpu *hardware_gpu_at(size_t index);
 
 struct hardware_group {
     const struct hardware_gpu *gpu; /* static storage */
-    uint64_t memory_bytes;          /* per device, whole or cut */
+    uint64_t memory_bytes;          /* per device, after the limit */
     size_t node_count;
     int devices_per_node;
 };

@@ -2,8 +2,8 @@
  * Learning of interference during a run: the predictor of learn/, trained on measurements as the
  * run proceeds, just as control trains on its nodes' reports.
  *
- * Interference and features are relative to a task alone at its best batch size alone. Predictions
- * are cold-start predictions until enough measurements exist.
+ * Interference and features are relative to the task alone on a device, at the batch size that is
+ * best for the task alone. Predictions are cold-start predictions until enough measurements exist.
  */
 #pragma once
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * The contention model, fitted to measured pairs: the delay of an iteration of task a for each
- * second that task b runs beside it. Both tasks have demands on the shared resources of a device:
- * time with a kernel running, SMs, warps on the SMs, DRAM bandwidth, and launch rate (from the time
- * of an iteration). The delay is a product of powers of the demands,
+ * second that task b runs on the same device. Both tasks have demands on the shared resources of a
+ * device: time with a kernel running, SMs, warps on the SMs, DRAM bandwidth, and launch rate (from
+ * the time of an iteration). The delay is a product of powers of the demands,
  *
  *     delay(a, b) = exp(c + p·demands(b) + s·demands(a) + k·sm(a)·sm(b) + P[b's model] +
  *     S[a's model])

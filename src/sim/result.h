@@ -1,8 +1,8 @@
 /*
  * Result of a simulated run: a row for every workload, the spans of workloads on devices, the
- * course of the cluster over time, and a summary. Tables and reports derive from a result alone. A
- * result does not depend on the machine that ran the simulation: the same seed gives the same
- * bytes.
+ * course of the cluster over time, and a summary. A table or a report needs no input other than a
+ * result. A result does not depend on the machine that ran the simulation: the same seed gives the
+ * same bytes.
  *
  * Times are in seconds since the first submission.
  */

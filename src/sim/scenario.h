@@ -1,6 +1,6 @@
 /*
  * The input of a simulation, built from text arguments: measured tables (shipped or given), nodes
- * and trace. The scenario owns all of them.
+ * and trace. The scenario owns the tables, the nodes and the trace.
  */
 #pragma once
 #include "sim/hardware.h"
@@ -25,7 +25,7 @@ struct scenario_words {
     const char *trace_text; /* replaces `trace` */
     size_t trace_length;
     const char *mix;
-    size_t jobs; /* 0: all of a trace, 300 from a generator */
+    size_t jobs; /* 0: all jobs of a trace, or 300 from a generator */
     double noise;
     uint64_t seed;
 };

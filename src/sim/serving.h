@@ -2,17 +2,19 @@
  * True behaviour of services: the time of a batch of requests, the request rate, the fraction of
  * late requests, and the part of a device that remains for tasks.
  *
- * A batch of b takes base + b · request with all SMs. A batch can use the fraction `width` of the
- * SMs; with fewer SMs the time grows in proportion. Requests arrive at a mean rate times a shape
- * over time (data/request_rates.csv). The p99 latency is the time to fill a batch plus the p99
- * sojourn time of a batch. A table gives the ratio of sojourn time to batch time for a load. The
- * fraction of requests later than the SLO follows from an exponential tail through that p99.
+ * A batch of b requests takes base_ms + b · request_ms with all SMs. A batch can use the fraction
+ * `width` of the SMs; with fewer SMs the time grows in proportion. Requests arrive at a mean rate
+ * times a shape over time (data/request_rates.csv). The p99 latency is the time to fill a batch
+ * plus the p99 sojourn time of a batch. A table gives the ratio of sojourn time to batch time for a
+ * load. The fraction of requests later than the SLO follows from an exponential tail through that
+ * p99.
  *
  * There are three ways to divide a device:
  *   together  no limits: tasks delay the service as the contention model says, and the
  *             service delays them while busy
- *   time      tasks stop while the service is busy; the service waits for their outstanding work
- *   space     the service has a share of the SMs, tasks have the rest
+ *   time      tasks stop while the service is busy; the service waits for the tasks'
+ *             outstanding work
+ *   space     the service has a share of the SMs, and tasks have the other SMs
  */
 #pragma once
 #include <stdbool.h>
@@ -57,7 +59,8 @@ double serving_rate(const struct serving *s, size_t profile, uint64_t instance, 
 
 enum serving_mode { SERVING_TOGETHER, SERVING_TIME, SERVING_SPACE };
 
-/* State of a service at a rate and a share, with batches slowed by the factor `slower`. */
+/* State of a service at a rate and a share. `slower` multiplies the time of each batch, and held_ms
+ * is added to that time. */
 struct serving_state {
     uint32_t batch;
     double p99_ms, busy; /* fraction of the time */
@@ -68,8 +71,8 @@ struct serving_state serving_at(const struct serving_profile *p, double rate_per
 /* Returns the smallest share that keeps the p99 below `part` of the SLO; above 1: impossible. */
 double serving_share(const struct serving_profile *p, double rate_per_s, double slower,
                      double part);
-/* Fits the curve of the latency of one batch over the share to computed samples, as a system would
- * fit it to measured samples. */
+/* Fits the curve of the latency of one batch over the share to computed samples, as a real system
+ * fits the curve to measured samples. */
 void serving_curve(const struct serving_profile *p, uint32_t batch, double slower,
                    struct pwl_curve *ret_curve);
 
@@ -88,7 +91,7 @@ struct serving_device serving_divide(const struct truth *t, const struct hardwar
                                      const struct serving_profile *p, double rate_per_s,
                                      enum serving_mode mode, const struct truth_resident *tasks,
                                      size_t task_count, double throttle, double crowd);
-/* Modes that a policy's system offers besides running together. */
+/* Modes that a policy's system offers besides SERVING_TOGETHER. */
 struct serving_ways {
     bool time, space;
 };

@@ -1,6 +1,6 @@
 /*
- * Measurements: tasks alone at several batch sizes, and beside each other. data/README.md describes
- * the columns. A model is the neural network that a task trains, identified by its index.
+ * Measurements of tasks, alone at several batch sizes and in pairs on one device. data/README.md
+ * describes the columns. A model is the neural network that a task trains, identified by its index.
  */
 #pragma once
 #include <stddef.h>
@@ -15,12 +15,13 @@ enum {
     TABLES_NAME_MAX = 16, /* bytes with NUL */
 };
 
-/* One model alone at one batch size. Fractions are of the device, over the time of an iteration. */
+/* One model alone at one batch size. Each fraction is a part of the device, averaged over an
+ * iteration. */
 struct table_size {
     double batch;
     double iter_ms;
     double memory_bytes;
-    double busy;      /* with any kernel running */
+    double busy;      /* time with any kernel running */
     double sm;        /* SMs with a kernel */
     double occupancy; /* resident warps, relative to capacity */
     double tensor;
@@ -58,7 +59,7 @@ int tables_add_pairs(struct error *e, const char *text, size_t length, struct ta
  * -ERR_SYNTAX. */
 int tables_add_noise_scales(struct error *e, const char *text, size_t length, struct tables *t);
 void tables_done(struct tables *t);
-/* Returns -1 if there is no model of that name. */
+/* Returns the index of the model of that name, or -1. */
 int tables_find(const struct tables *t, const char *name);
 /* Returns a model at any batch size. Between measured sizes, the logarithms of time and the
  * fractions are linear in the logarithm of the batch, and memory is linear in the batch. Outside

@@ -8,11 +8,11 @@
  *   gpus                 devices; 1 if the column is missing
  *   model, batch         model that is trained; drawn from the mix if the column is missing
  *
- * Other columns are ignored, and rows of `kind` service are skipped. So the lists of the Philly
- * cluster are valid traces, as is the workloads.csv of a run. A trace can also be generated:
- * "poisson", "bursty" (coefficient of variation of the gaps 2.8, as in Philly) or "diurnal" (rate
- * three times as high at noon as at midnight), with durations like those of tasks for which users
- * wait.
+ * Other columns are ignored, and rows of `kind` service are skipped. The job lists of the Philly
+ * cluster are therefore valid traces, and so is the workloads.csv of a run. A trace can also be
+ * generated: "poisson", "bursty" (coefficient of variation of the gaps 2.8, as in Philly) or
+ * "diurnal" (rate three times as high at noon as at midnight), with durations like those of tasks
+ * for which users wait.
  */
 #pragma once
 #include <stddef.h>

@@ -31,7 +31,7 @@ void truth_free(struct truth *t);
 const struct tables *truth_tables(const struct truth *t);
 double truth_noise(const struct truth *t);
 
-/* Returns a task alone at this batch size on this GPU. */
+/* Returns the measurements of a task alone, at this batch size on this GPU. */
 struct table_size truth_alone(const struct truth *t, const struct hardware_gpu *gpu, size_t model,
                               double batch);
 
@@ -67,9 +67,9 @@ struct truth_validation {
     double fitted_error_mean; /* error of a fit that includes the table's pairs */
 };
 /*
- * Validates the contention model: predicts every pair of models in the table from a fit to the
- * measured pairs without these two models, by the contention model alone. Returns -ERR_SYNTAX,
- * -ERR_INVALID if the table has no known model, or -ERR_NO_MEMORY.
+ * Validates the contention model. For every pair of models in the table, fits the contention model
+ * to the measured pairs without these two models, and predicts the pair by that fit alone. Returns
+ * -ERR_SYNTAX, -ERR_INVALID if the table has no known model, or -ERR_NO_MEMORY.
  */
 int truth_validate(struct error *e, const struct truth *t, const char *text, size_t length,
                    struct truth_validation *ret);

@@ -1,6 +1,6 @@
 /*
- * The folder change: commands that change workloads, nodes, devices and tokens, one request for
- * each operand.
+ * The folder change contains commands that change workloads, nodes, devices and tokens. A command
+ * sends one request for each operand.
  *
  * Files of the folder cli/change may include base, model, cli/frame, cli/connect.
  */

@@ -1,6 +1,6 @@
 /*
- * The folder connect: connections of commands to gpumux, on this machine or another, and streams of
- * events and output.
+ * The folder connect contains the connections of commands to gpumux, on this machine or another,
+ * and streams of events and output.
  *
  * A client sends requests for one command, and returns JSON responses, problems as errors, and an
  * exit code for each error. While gpumux restarts, the client repeats requests that are safe to
@@ -61,10 +61,10 @@ void client_end_silence(struct client *c);
  */
 int client_request(struct error *e, struct client *c, const char *method, const char *target,
                    const char *body, int64_t retry_ms, json_t **ret);
-/* Sends one request like client_request(), with all members of a call. */
+/* Like client_request(), for a request with all members of struct http_call. */
 int client_call(struct error *e, struct client *c, const struct http_call *call, int64_t retry_ms,
                 json_t **ret);
-/* Gets a list, page by page, as one object whose `member` has the elements of all pages. */
+/* Gets a list, page by page, as one object whose `member` contains the elements of all pages. */
 int client_get_pages(struct error *e, struct client *c, const char *path, const char *member,
                      int64_t retry_ms, json_t **ret);
 /* Sends a GET, which may be repeated. */

@@ -1,5 +1,5 @@
-/* References of a user to workloads: an id, a name, or the name of an array, which means all
- * elements. */
+/* The words by which a user names workloads: an id, a name, or the name of an array, which stands
+ * for all elements of the array. */
 #pragma once
 #include "cli/connect/client.h"
 

@@ -1,6 +1,6 @@
 /*
- * The folder daemon: commands that run a daemon: up, control, node and the supervisor of one
- * attempt. Only this folder uses control/ and node/ as a whole; emulation.c prepares emu/.
+ * The folder daemon contains the commands that run a daemon: up, control, node and the supervisor
+ * of one attempt. Only this folder uses control/ and node/ as a whole; emulation.c prepares emu/.
  *
  * Files of the folder cli/daemon may include base, wire, tls, cli/frame, cli/connect.
  */

@@ -10,8 +10,8 @@ struct emulation {
 };
 
 /*
- * Prepares the devices of `spec` under `state`/emu. Devices of the same spec that were made since
- * the machine booted are kept, so that their workloads keep running. Returns 0, -ERR_INVALID for a
+ * Prepares the devices of `spec` under `state`/emu. Keeps devices of the same spec that were
+ * created since the last boot, so that their workloads keep running. Returns 0, -ERR_INVALID for a
  * wrong spec, or -ERR_UNSUPPORTED if this installation lacks the emulated libraries.
  */
 int emulation_prepare(struct error *e, struct arena *arena, const char *state, const char *spec,

@@ -1,6 +1,6 @@
 /*
- * The folder frame: parsing of the command line, and output: options, help, man pages, completion,
- * tables, YAML. The folder uses the table of commands, but no connection to gpumux.
+ * The folder frame contains the parser of the command line, and the output: help, man pages,
+ * completion, tables, YAML. The folder uses the table of commands, but no connection to gpumux.
  *
  * The option parser accepts --name value, --name=value, -x value, -xvalue, and -xyz for flags; `--`
  * ends the options. The table of commands lists the options of each command.

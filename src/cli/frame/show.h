@@ -32,8 +32,8 @@ char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_
 char *show_state(const json_t *workload, char text[SHOW_TEXT_MAX]);
 enum output_colour show_state_colour(const char *state);
 /* Appends the names of the devices of a workload, an attempt or a placement: "box:0 box:1". UUIDs
- * stand for the names if the server is too old to send names. Without devices, and for a queued
- * workload, whose last attempt has ended: "-". */
+ * stand for the names if the server is too old to send names. Appends "-" for a workload without
+ * devices, and for a queued workload, whose last attempt has ended. */
 void show_devices(const json_t *of, struct str *out);
 /* Appends the UUIDs of the same devices. */
 void show_uuids(const json_t *of, struct str *out);

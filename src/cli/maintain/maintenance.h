@@ -1,6 +1,6 @@
 /*
- * The folder maintain: commands for the installation itself: configuration, state directory,
- * health. config.c also uses control's check, and state.c reads the store.
+ * The folder maintain contains commands for the installation itself: configuration, state
+ * directory, health. config.c also uses control's check, and state.c reads the store.
  *
  * Files of the folder cli/maintain may include base, wire, abi, cli/frame, cli/connect.
  */

@@ -1,6 +1,6 @@
 /*
- * The folder submit: the commands submit and run, and the description that they make from a file,
- * options and environment (draft.h).
+ * The folder submit contains the commands submit and run. Both commands make a description from a
+ * file, options and environment (draft.h).
  *
  * Files of the folder cli/submit may include base, model, wire, abi, cli/frame, cli/connect.
  */
@@ -15,10 +15,10 @@ struct submit_request {
 };
 
 /*
- * Makes the description of the command line and submits it under an idempotency key: if the
- * response is lost because gpumux restarts, the client repeats the request, and gpumux still
- * accepts the request only once. The caller owns the response *ret. On failure prints the error.
- * Returns an exit code.
+ * Makes the description from the command line, and submits the description under an idempotency
+ * key. If gpumux restarts and the response is lost, the client repeats the request, and gpumux
+ * still accepts the request only once. The caller owns the response *ret. On failure prints the
+ * error. Returns an exit code.
  */
 int submit_send(struct client *c, const struct submit_request *request, json_t **ret);
 

@@ -1,5 +1,5 @@
 /*
- * The folder watch: commands that show workloads and nodes, and change nothing. Every
+ * The folder watch contains commands that show workloads and nodes, and change nothing. Every
  * request is a GET.
  *
  * Files of the folder cli/watch may include base, model, wire, cli/frame, cli/connect.

@@ -17,9 +17,9 @@ struct account {
 };
 
 /*
- * Finds the account of user name `user`, or (NULL) of `uid`. Returns 0, or -ERR_DENIED or
- * -ERR_NOT_FOUND with a sentence for the workload's owner. An unprivileged agent can use only its
- * own account; uid 0 requires allow_root.
+ * Finds the account of the user name `user` or, if `user` is NULL, of `uid`. Returns 0, or
+ * -ERR_DENIED or -ERR_NOT_FOUND with a sentence for the workload's owner. An unprivileged agent can
+ * use only its own account; uid 0 requires allow_root.
  */
 int account_find(struct error *e, const char *user, uid_t uid, bool allow_root,
                  struct account *ret);

@@ -11,8 +11,8 @@
  *   W.A        changes since the start, replaced atomically: the last report to control, verdict,
  *              deadline, suspension, supervisor. Absent until the first change
  *
- * This folder has the life of an attempt on its node, and the record of it. Files of the folder
- * node/attempt may include base, model, wire, attempt, node, node/supervisor, node/device,
+ * This folder contains the steps of an attempt on its node, and the attempt's record. Files of the
+ * folder node/attempt may include base, model, wire, attempt, node, node/supervisor, node/device,
  * node/checkpoint.
  */
 #pragma once
@@ -36,7 +36,7 @@ struct own_record {
     struct terms terms; /* terms of the grant, changed only if MPS failed */
     int64_t grace_ms;
     int64_t time_limit_ms;  /* 0: none, or unknown */
-    int64_t lease_after_ms; /* from the lease's end until the agent ends a task; 0: never */
+    int64_t lease_after_ms; /* from the lease's expiry until the agent ends a task; 0: never */
     pid_t supervisor_pid;   /* 0: unknown */
     uint64_t supervisor_start;
     char boot_id[BOOT_ID_MAX]; /* boot of the supervisor; "": unknown */

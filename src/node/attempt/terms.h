@@ -28,8 +28,9 @@ struct terms {
     bool suspendable; /* a task without a resume command, which an eviction suspends if possible */
 };
 
-/* Returns whether a move of memory can suspend the attempt on eviction: not a client of MPS, and
- * not an attempt with a resume command, which needs no suspension. */
+/* Returns whether an eviction can suspend the attempt by a move of its memory. The attempt must be
+ * a task that is not a client of MPS and has no resume command; a restart loses no work of a task
+ * with a resume command. */
 bool terms_are_suspendable(const struct terms *terms);
 /* Returns the share at the start, which MPS enforces. */
 int terms_share_percent(const struct terms *terms);
@@ -38,10 +39,10 @@ int terms_share_percent(const struct terms *terms);
 void terms_lose_mps(struct terms *terms, const char *why);
 
 extern const struct fields terms_fields;
-/* Checks conditions that the table cannot express. Returns 0 or -ERR_CORRUPT. */
+/* Checks conditions that terms_fields cannot express. Returns 0 or -ERR_CORRUPT. */
 int terms_check(struct error *e, const struct terms *terms);
 
-/* The part of the processes with device memory that have loaded the shim. */
+/* How many of the processes with device memory have loaded the shim. */
 enum terms_loaded { LOADED_BY_ALL, LOADED_BY_SOME, LOADED_BY_NONE };
 
 struct terms_facts {
@@ -49,7 +50,7 @@ struct terms_facts {
     bool is_unlisted; /* the driver does not list the memory of processes */
 };
 
-/* Writes a text for people: the means that enforce quota and share, or the reason why none does.
- * Returns text. */
+/* Writes a text for users: whether the shim or MPS enforces quota and share, or the reason why
+ * neither does. Returns text. */
 char *terms_describe(const struct terms *terms, const struct terms_facts *facts,
                      char text[WORKLOAD_TEXT_MAX]);

@@ -10,7 +10,7 @@
 struct run;
 
 /* Converts the files of one attempt. Returns 0, an error, or -ERR_NOT_FOUND for an attempt without
- * devices, whose files are not worth converting. */
+ * devices, whose files need no conversion. */
 int upgrade_record(struct error *e, struct run *r, struct attempt_kept *kept);
 
 struct own_record;

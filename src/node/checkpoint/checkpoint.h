@@ -3,11 +3,11 @@
  * calls, in a child process (`gpumux checkpoint`) because the driver may hang.
  *
  * From any state, the child brings all processes into the wanted state, or back to their earlier
- * state. So the agent can start another child at any time. A lock file serialises children, also
- * the children of two successive agents.
+ * state. The agent can therefore start another child at any time. A lock file serialises children,
+ * also the children of two successive agents.
  *
- * This folder has the moves of device memory. Files of the folder node/checkpoint may include base,
- * model, abi, attempt, node, node/supervisor.
+ * This folder contains the code that moves device memory. Files of the folder node/checkpoint may
+ * include base, model, abi, attempt, node, node/supervisor.
  */
 #pragma once
 #include <event2/util.h>

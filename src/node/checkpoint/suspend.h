@@ -4,8 +4,8 @@
  * (checkpoint.h) for one attempt at a time. A lock, suspended/W.A.lock, separates this agent's
  * mover from the mover of an earlier agent.
  *
- * Before a move the agent's own record lists the processes concerned. Everything runs on the loop's
- * thread.
+ * Before a move, the agent lists the processes in its own record (own_record.h). Everything runs on
+ * the loop's thread.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,7 +14,8 @@
 struct agent;
 struct run;
 
-/* Starts a move; ATTEMPT_MOVED reports the result. again: moves the processes in the record. */
+/* Starts a move; ATTEMPT_MOVED reports the result. off: to the host's memory. again: moves the
+ * processes that the record lists. */
 void suspend_move(struct run *r, bool off, bool again);
 /* Returns the amount of device memory that was moved to the host's memory. */
 uint64_t suspend_bytes(const struct run *r);

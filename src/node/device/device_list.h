@@ -22,7 +22,7 @@ struct device_list {
 
 /* Adds a device. A full list ignores the device. */
 void device_list_add(struct device_list *list, const char *uuid, const char *cause);
-/* A missing file is an empty list. */
+/* Reads the list; a missing file counts as an empty list. */
 int device_list_read(struct error *e, int directory_fd, const char *name, struct device_list *ret);
 int device_list_write(struct error *e, int directory_fd, const char *name,
                       const struct device_list *list);

@@ -1,6 +1,6 @@
 /*
- * The devices of this node: inventory, activity, health. Calls may block in the driver, so a thread
- * of the sampler makes all calls after the inventory.
+ * The devices of this node: inventory, activity, health. Calls may block in the driver, so the
+ * threads of sampler.h and watch.h make all calls after the inventory.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* Attributes device memory to attempts: the driver lists processes, /proc shows their parents. */
+/* Attributes device memory to attempts: the driver lists the processes, and /proc shows the parents
+ * of each process. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

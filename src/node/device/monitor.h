@@ -1,15 +1,16 @@
 /*
  * Drives device_step() for each device of this node: passes samples (watch.h) and arriving and
  * leaving attempts to the device's state machine, and carries out its actions. Everything runs on
- * the loop's thread. This folder reads the driver and may use src/device and src/attempt.
+ * the loop's thread. This folder reads the devices through the driver, and may use src/device and
+ * src/attempt.
  *
  * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent. The
- * files list devices that an operator must enable, and devices that must pass a self-test after
- * their MPS was lost.
+ * files list devices that an operator must enable, and devices that must pass a self-test after the
+ * loss of their MPS daemon.
  *
- * This folder has the figures of the devices and their consequences. Files of the folder
- * node/device may include base, model, wire, abi, device, attempt, node, node/supervisor, node/mps,
- * node/attempt.
+ * This folder contains the measurements of the devices, and the reactions to these measurements.
+ * Files of the folder node/device may include base, model, wire, abi, device, attempt, node,
+ * node/supervisor, node/mps, node/attempt.
  */
 #pragma once
 #include <stdbool.h>
@@ -42,7 +43,7 @@ void monitor_judge(const struct run *r, bool failed, struct attempt_view *view);
 /* Handles a new state of the MPS daemon of a device. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text);
 
-/* Adds a note on a device, for people. */
+/* Adds a note on a device, for operators. */
 void monitor_note(struct agent *a, int device, const char *text);
 /* Lists the health of the devices for hello and beat. Valid until the loop continues. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);

@@ -16,8 +16,8 @@ struct watch_xid {
 struct watch_news {
     bool looked; /* the readings are new */
     struct gpu_reading readings[NODE_DEVICES_MAX];
-    /* Xids since the last watch_read(): each Xid of a device once; if there are too many, the
-     * gravest */
+    /* Xids since the last watch_read(): each Xid of a device once; beyond WATCH_XIDS_MAX, only the
+     * gravest Xids */
     size_t xid_count;
     struct watch_xid xids[WATCH_XIDS_MAX];
     /* `processes` is valid. The thread reads the processes only while a device uses more than

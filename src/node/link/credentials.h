@@ -1,6 +1,6 @@
 /*
- * A node's identity on the network, and the authority by which it recognises control, as files of
- * the state directory.
+ * A node's identity on the network, and the authority by which the node recognises control, as
+ * files of the state directory.
  *
  *   ca.pem        the authority's certificate; trusted for peers that are control or nodes
  *   node.pem      this node's certificate, with its name

@@ -1,9 +1,9 @@
 /*
  * Connects a node to control, by a unix socket on the same machine or by TLS to a host. The
- * receiver gets the stream while the stream still connects; BEV_EVENT_CONNECTED follows.
+ * receiver gets a stream that is still connecting; the event BEV_EVENT_CONNECTED follows.
  *
- * This folder has the connection to control. Files of the folder node/link may include base, model,
- * wire, tls, node, node/device.
+ * This folder contains the connection to control. Files of the folder node/link may include base,
+ * model, wire, tls, node, node/device.
  */
 #pragma once
 #include "base/error.h"

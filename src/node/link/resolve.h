@@ -13,7 +13,7 @@ struct resolve;
  * with freeaddrinfo(). */
 typedef void (*resolve_done)(void *arg, int failed, struct addrinfo *addresses);
 
-/* Starts resolving. Unless cancelled, the loop frees *ret and calls `done` once. */
+/* Starts resolving. Unless the caller cancels, the loop frees *ret and calls `done` once. */
 int resolve_start(struct error *e, struct event_base *base, const char *host, const char *port,
                   resolve_done done, void *arg, struct resolve **ret);
 void resolve_cancel(struct resolve *r);

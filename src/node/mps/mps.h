@@ -11,8 +11,8 @@
  *
  * An unused daemon goes from ready through draining to off.
  *
- * This folder has the daemons of MPS and their guard. Files of the folder node/mps may include
- * base, model, node/supervisor.
+ * This folder contains the control of the MPS daemons, and the guard. Files of the folder node/mps
+ * may include base, model, node/supervisor.
  */
 #pragma once
 #include <stdbool.h>
@@ -36,7 +36,7 @@ enum mps_state {
     MPS_STARTING,
     MPS_READY,
     MPS_FAULTED, /* a client faulted: the daemon accepts no client until all clients left */
-    MPS_SILENT,  /* no answer in time, or a request failed; the daemon may only be slow */
+    MPS_SILENT,  /* no answer in time, or a request failed; the daemon may be merely slow */
     /* the daemon or its server is gone or hangs: its clients are lost, and a new daemon is
      * starting */
     MPS_BROKEN,
@@ -64,7 +64,7 @@ int mps_new(struct error *e, const struct mps_options *options, struct mps **ret
 void mps_free(struct mps *m);
 
 /* Counts an attempt of this user as a user of the device's daemon, which is started if needed. Each
- * use ends with mps_release(). Returns 0, an error, -ERR_NO_MEMORY or -ERR_TOO_LARGE. */
+ * use ends with mps_release(). Returns 0, -ERR_NO_MEMORY, -ERR_TOO_LARGE or another error. */
 int mps_use(struct error *e, struct mps *m, const char *uuid, uid_t user);
 /* Counts an attempt that already runs as a user of the daemon; a missing daemon then counts as
  * lost. */

@@ -41,13 +41,13 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
 int mps_control_ask(struct error *e, const struct mps_control *c, const char *line, int limit_ms,
                     struct str *out);
 /* Returns whether the daemon, started by mps_control_start(), serves clients of one user at a time,
- * either by choice or because the driver lacks servers for all users. Clients of another user wait
- * until the last client has left and the server has ended. */
+ * either because is_multiuser is false or because the driver lacks servers for all users. Clients
+ * of another user wait until the last client has left and the server has ended. */
 bool mps_control_is_for_one_user(const struct mps_control *c);
 /* Returns the user of a server that serves one user; (uid_t)-1: the server has ended. */
 uid_t mps_control_server_user(pid_t server);
 /* Measures the time that the program takes to start and exit, with or without a daemon. The caller
- * judges a daemon's silence by this time. */
+ * compares a daemon's silence with this time. */
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* Returns the daemon's pid from its own file; 0: no live daemon. */
 pid_t mps_control_pid(const struct mps_control *c);
@@ -66,7 +66,7 @@ int mps_control_note(struct error *e, const struct mps_control *c, const char *n
  * since. */
 bool mps_control_was_ended(const struct mps_control *c);
 /* Empties a log that has grown too large, and keeps its end as NAME.old. The daemon logs every
- * request for ever, on the file system of the agent's state. */
+ * request without limit, on the file system of the agent's state. */
 void mps_control_trim_logs(const struct mps_control *c);
 /* Parses the pids in an answer to get_server_list or get_client_list. Returns their number, at most
  * `max`. */

@@ -1,7 +1,7 @@
 /*
  * The memory that the agent shares with the processes of an attempt (abi/page.h), from the agent's
  * side: the agent makes the limits and the ledger, and maps the pages that processes send. The
- * agent reads no page before its size is sealed.
+ * agent reads a page only after the page's size is sealed.
  */
 #pragma once
 #include <stdbool.h>
@@ -34,9 +34,9 @@ struct status_mapping {
 int pages_make_limits(struct error *e, struct limits_mapping *ret);
 int pages_make_ledger(struct error *e, struct ledger_mapping *ret);
 
-/* Map a page that a process sent or an earlier agent made. Return 0, and the mapping owns the
- * descriptor; or -ERR_PROTOCOL for a page with missing seals, of too small a size or of another
- * kind, and the caller keeps the descriptor. */
+/* Map a page that a process sent or an earlier agent made. On success return 0, and the mapping
+ * owns the descriptor. For a page that lacks seals, is too small or is of another kind, return
+ * -ERR_PROTOCOL, and the caller keeps the descriptor. */
 int pages_take_ledger(int fd, struct ledger_mapping *ret);
 int pages_take_status(int fd, struct status_mapping *ret);
 

@@ -15,9 +15,9 @@
  *
  * Everything runs on the loop's thread.
  *
- * This folder has the registration and the pages of processes. Files of the folder node/protect may
- * include base, model, device, attempt, abi, node, node/supervisor, node/mps, node/device,
- * node/attempt.
+ * This folder contains the registration of processes, and the pages shared with processes. Files of
+ * the folder node/protect may include base, model, device, attempt, abi, node, node/supervisor,
+ * node/mps, node/device, node/attempt.
  */
 #pragma once
 #include <stdbool.h>
@@ -56,7 +56,7 @@ struct registrar_options {
 };
 
 int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret);
-/* Frees the registrar; no session may be left. */
+/* Frees the registrar, after all sessions were freed. */
 void registrar_free(struct registrar *r);
 /* Prepares for the end of this agent: sessions stay, and members keep their limits without any
  * further message. */
@@ -68,9 +68,9 @@ void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t 
 /* Limits tasks on this device to the smallest window and to rate_permille of the device's time; 0:
  * ends the throttling, and the granted rate applies again. */
 void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille);
-/* Admits no process on this device until registrar_go_on(), or for a second at most. A process
- * that joins MPS while another client is terminated could be harmed. A process that sends HELLO
- * meanwhile waits. */
+/* Admits no process on this device until registrar_go_on(), but for at most one second. A process
+ * that joins MPS while the agent terminates another client could be harmed. A process that sends
+ * HELLO during this time waits. */
 void registrar_hold(struct registrar *r, const char *uuid);
 void registrar_go_on(struct registrar *r, const char *uuid);
 /* Sets the division of this device between its tasks and services. */
@@ -111,8 +111,8 @@ bool session_knows(const struct session *s, pid_t pid);
  * for_ms; each process is listed once. Returns their number, at most `max`. To be called often,
  * because the time counts from the first call that finds the process draining. */
 size_t session_take_stuck(struct session *s, int64_t for_ms, pid_t *ret_pids, size_t max);
-/* Returns whether a process registered recently and is about to use the device, or is making a
- * context. */
+/* Returns whether a process is making a context, or registered recently and has not made a context
+ * yet. */
 bool session_joins(const struct session *s);
 /* Returns the part of the time since the last call for which the session kept its devices busy,
  * according to its marks; -1: unknown. */
@@ -126,7 +126,8 @@ int session_ledger_fd(const struct session *s);
  * into a socket's address. */
 bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size);
 
-/* Sums over the session's processes, since the start of the attempt or of this agent. */
+/* Sums over the session's live processes. `counters` also includes the processes that ended while
+ * this agent ran. */
 struct session_usage {
     size_t members;
     uint64_t counted_bytes;  /* device memory that the processes counted, with contexts */

@@ -74,7 +74,7 @@ void make_status(struct client *c);
 void map_welcome(struct client *c, uint32_t slot, const int fds[2]);
 void join(struct fixture *f, const char *name, struct client *c);
 void leave(struct client *c);
-/* Starts a process that registers with the agent in its parent, claims this much memory, and waits
+/* Starts a child that registers with the registrar of this test, claims this much memory, and waits
  * to be killed. */
 pid_t start_holder(struct fixture *f, const char *name, uint64_t bytes, struct client *view);
 void end_process(pid_t pid);

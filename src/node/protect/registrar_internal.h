@@ -4,7 +4,7 @@
  * registrar.c        sockets, and admission to them
  * session.c          attempts and their slots
  * session_limits.c   content of the limits pages
- * session_reasons.c  reasons of the limits, for people
+ * session_reasons.c  reasons of the limits, as text for users
  * session_busy.c     activity of a service
  * leaving.c          device files of an ended process, until the device has finished its work
  * session_measure.c  device memory, as the devices report it and as the processes count it
@@ -38,13 +38,13 @@ static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
 enum {
     APPLICANTS_MAX = 64, /* connections of one session without a hello */
     HELLO_MS = 2000,
-    HOLD_MS = 1000, /* longest wait of a hello */
+    HOLD_MS = 1000, /* longest time for which a hello waits */
     /* longest time from a hello to the first context; a slower process may never make a context */
     JOINING_MS_MAX = 5000,
     ACCEPTED_AT_ONCE = 32,
     ACCEPT_AGAIN_MS = 100, /* pause after descriptors or memory were exhausted */
     BACKLOG = 256,
-    /* Number of readings; the smaller of two stable readings counts. */
+    /* Number of kept stable readings; the smaller of the two counts. */
     READINGS = 2,
 };
 
@@ -121,7 +121,7 @@ struct session {
     bool (*belongs)(void *arg, pid_t pid);
     void *arg;
     int listen_fd;              /* -1: without protection */
-    struct event *listening;    /* pending unless connections cannot be accepted at the moment */
+    struct event *listening;    /* pending while the session accepts connections */
     struct event *listen_again; /* timer */
     struct limits_mapping limits;
     struct ledger_mapping ledger;
@@ -175,7 +175,7 @@ void registrar_unlisten(struct session *s);
 /* Sends one packet with at most one descriptor (-1: none). Returns false if the socket is full. */
 bool member_send(struct member *m, const void *packet, size_t bytes, int fd);
 struct register_header register_header_of(enum register_kind kind, size_t bytes);
-/* Calls neighbours_tell() when the socket accepts more. */
+/* Calls neighbours_tell() when the socket accepts more packets. */
 void member_await_room(struct member *m);
 
 /* ---- session.c ---- */
@@ -183,10 +183,10 @@ void member_await_room(struct member *m);
 /* Makes a member in a slot of the ledger (wanted_slot -1: any). The call owns pid_fd, also on
  * failure. Returns NULL if there is no room. */
 struct member *member_new(struct session *s, pid_t pid, int pid_fd, int wanted_slot);
-/* Ends a member whose process has ended or exec'ed another program, so that its marks delay no
- * other process. The slot becomes free once the device has freed the memory. */
+/* Ends a member whose process has ended or exec'ed another program, so that the member's marks
+ * delay no other process. The slot becomes free once the device has freed the memory. */
 void member_end(struct member *m);
-/* Frees a member without changing its memory account and its pages. */
+/* Frees a member without changing its memory account or its pages. */
 void member_free(struct member *m);
 /* Clears a slot that no process owns and whose memory is free. */
 void session_clear_slot(struct session *s, uint32_t slot);
@@ -214,7 +214,8 @@ void sessions_update_limits(struct registrar *r);
 void limits_changed(struct session *s);
 /* Writes the constant parts of a new page. */
 void session_fill_limits(struct session *s);
-/* Returns the monitor's limit for tasks on the device, in permille of its time; 0: none. */
+/* Returns the monitor's limit for tasks on the device, in permille of the device's time; 0:
+ * none. */
 uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid);
 
 /* ---- neighbours.c ---- */
@@ -224,5 +225,5 @@ void neighbours_show(struct member *service);
 void neighbours_withdraw(struct member *service);
 /* Announces existing services to a new task's session. */
 void neighbours_find(struct session *task);
-/* Sends to a member the changes of its neighbours. */
+/* Sends a member the changes of its neighbours. */
 void neighbours_tell(struct member *m);

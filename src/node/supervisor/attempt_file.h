@@ -53,9 +53,9 @@ int attempt_grant_write(const struct attempt_grant *grant, struct str *out);
 int attempt_record_write(const struct attempt_record *record, struct str *out);
 int attempt_exit_write(const struct attempt_report *exit, struct str *out);
 
-/* Parse a file that the corresponding writer wrote. The parser ignores members that a neighbouring
- * version added; any other deviation is -ERR_CORRUPT. The workload's user can write these files:
- * parsed values are safe to add to clocks and to report, but need not be true. */
+/* Parse a file that the corresponding writer wrote. The parser ignores members that an older or
+ * newer version wrote, and returns -ERR_CORRUPT for any other deviation. The workload's user can
+ * write these files: parsed values may be false, but are safe to add to clocks and to report. */
 int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                         struct attempt_grant *ret);
 int attempt_record_parse(struct error *e, const char *text, size_t length,

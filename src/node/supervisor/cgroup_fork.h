@@ -9,6 +9,7 @@
 /*
  * Forks without atfork handlers: in a multi-threaded process the child may only make system calls.
  * With `wait` the parent continues after the child has exec'ed or ended. Returns -1 if the kernel
- * or the group's permissions do not allow this; the caller then forks and writes to cgroup.procs.
+ * or the group's permissions do not allow the fork into the group; the caller then forks and writes
+ * to cgroup.procs.
  */
 pid_t cgroup_fork(int group_fd, bool wait);

@@ -1,8 +1,8 @@
 /*
  * control.sock: the socket by which the agent and the task's own programs command a supervisor.
  *
- * A unix SOCK_SEQPACKET socket in the attempt's directory (mode 0700: its user and root). One
- * packet, one command, one reply, in order:
+ * A unix SOCK_SEQPACKET socket in the attempt's directory (mode 0700: its user and root). Each
+ * packet is one command and gets one reply, in order:
  *
  *   stop GRACE_MS                 SIGTERM to the task's process group, SIGKILL to all processes
  *                                 after the grace period
@@ -17,9 +17,10 @@
  *                                 "speed SAMPLES_PER_S" after each measurement, and
  *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports
  *   watch endings                 notices as for watch, and "ending GRACE_MS" before the supervisor
- *                                 itself ends the task; the watcher ends the task within that time
+ *                                 itself ends the task; the watcher must end the task within
+ *                                 GRACE_MS
  *
- * Replies: "ok", "ok OFFSET" (input: taken up to OFFSET, perhaps not all), "error SENTENCE".
+ * Replies: "ok", "ok OFFSET" (input up to OFFSET was taken, perhaps not all), "error SENTENCE".
  */
 #pragma once
 #include <stdbool.h>
@@ -93,7 +94,7 @@ struct control_socket {
     int listen_fd;
     int peers[CONTROL_PEERS_MAX];
     bool watches[CONTROL_PEERS_MAX], watches_endings[CONTROL_PEERS_MAX];
-    bool is_outsider[CONTROL_PEERS_MAX]; /* a peer that is no process of the task */
+    bool is_outsider[CONTROL_PEERS_MAX]; /* a peer from outside the task */
     uint64_t arrivals[CONTROL_PEERS_MAX], arrival_last;
 };
 
@@ -102,8 +103,8 @@ int control_socket_listen(struct error *e, int directory_fd, struct control_sock
  * (the agent) replaces the task's oldest peer. Returns false if descriptors or memory are
  * exhausted; the caller then retries. */
 bool control_socket_accept(struct control_socket *c);
-/* Receives the next packet of a peer. Returns its length, 0 if there is none yet, or -1 if the peer
- * closed the connection; its slot is then free. */
+/* Receives the next packet of a peer. Returns the packet's length, 0 if no packet has arrived, or
+ * -1 if the peer closed the connection; the peer's slot is then free. */
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);
 /* Sends a reply without blocking. Returns false if the peer does not read; the reply is lost. */
 bool control_socket_reply(struct control_socket *c, int peer, const char *text);
@@ -113,5 +114,5 @@ void control_socket_notify(struct control_socket *c, const char *text);
  * endings. */
 bool control_socket_notify_ending(struct control_socket *c, int64_t grace_ms);
 
-/* Connects a client without blocking. Returns 0, or -ERR_UNAVAILABLE if nobody listens. */
+/* Connects a client without blocking. Returns 0, or -ERR_UNAVAILABLE if no supervisor listens. */
 int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd);

@@ -1,6 +1,6 @@
 /*
- * Latency of a service's requests, from the service's own reports (abi/control.h). Counts are kept
- * for each of the last ten seconds. All times are of the boot clock.
+ * Latency of a service's requests, from the service's own reports (abi/control.h). The supervisor
+ * counts the requests of each of the last ten seconds. All times are boot-clock times.
  */
 #pragma once
 #include <stdbool.h>

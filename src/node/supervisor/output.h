@@ -5,12 +5,11 @@
  *   2026-11-15T05:46:15.223456789Z stderr P a piece of a line, more follows
  *
  * cut into files output.OFFSET.log, where OFFSET is the position of the file's first byte in the
- * stream. So a position in the stream stays valid when old files are deleted, and output is
- * appended to the file with the largest offset.
+ * stream. A position in the stream therefore stays valid when old files are deleted. The supervisor
+ * appends output to the file with the largest offset.
  *
  * A piece (P) is written when a line is longer than OUTPUT_LINE_MAX, when a started line has waited
- * OUTPUT_PAUSE_MS for its end (a prompt, a progress bar), and at the end of a stream without a
- * newline.
+ * OUTPUT_PAUSE_MS for its end (a prompt, a progress bar), and when a stream ends without a newline.
  *
  * A full or broken disk never stops the task: output that cannot be written is dropped and counted,
  * and a line reports the loss once writing succeeds again.
@@ -41,7 +40,7 @@ struct output_pending {
 
 struct output {
     int directory_fd; /* borrowed from the caller */
-    int fd;           /* current file; -1: none could be made */
+    int fd;           /* current file; -1: no file could be created */
     int files_max;
     uint64_t file_bytes_max;
     uint64_t start;         /* position of the current file in the stream */

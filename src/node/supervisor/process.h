@@ -15,7 +15,7 @@ struct process {
     uint64_t cpu_ticks; /* user and system, with reaped children */
     uint64_t resident_bytes;
     bool zombie;
-    bool member; /* part of the tree marked last */
+    bool member; /* part of the tree that was marked last */
 };
 
 struct process_table {
@@ -34,9 +34,10 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root);
 /* Returns the start time of a process, which identifies the process together with its pid; 0: no
  * such process. */
 uint64_t process_start(pid_t pid);
-/* Returns whether the process is alive; a zombie is not. */
+/* Returns whether the process is alive; a zombie counts as ended. */
 bool process_is_alive(pid_t pid);
-/* Returns whether the process that started then has certainly ended; a zombie has. */
+/* Returns whether the process with this pid and start time has certainly ended; a zombie counts as
+ * ended. */
 bool process_has_ended(pid_t pid, uint64_t start);
 /* Returns whether pid is a descendant of root. */
 bool process_descends(pid_t pid, pid_t root);
@@ -52,6 +53,6 @@ size_t process_signal_descendants(pid_t root, uint64_t start, int signal, size_t
 
 /*
  * Kills every process of the user that was started with `mark` ("KEY=value") in its environment,
- * for processes that a killed supervisor left behind. Returns their number.
+ * because a killed supervisor leaves processes behind. Returns the number of killed processes.
  */
 size_t process_kill_marked(const char *mark, uid_t uid);

@@ -23,7 +23,7 @@ struct readiness {
 
 /* To be called after the task was exec'ed. */
 void readiness_start(struct readiness *r, const struct attempt_grant *grant, int64_t now_ms);
-/* Makes the checks that are due. Returns true if the service became ready. */
+/* Runs the checks that are due. Returns true if the service became ready. */
 bool readiness_step(struct readiness *r, int64_t now_ms);
 /* Handles the end of a child. Returns true if the child was a probe and the service became
  * ready. */

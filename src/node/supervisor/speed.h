@@ -1,8 +1,9 @@
 /*
  * Speed of an attempt, from the attempt's own reports of the samples processed so far.
  *
- * A measurement spans SPEED_SPAN_MS or more, from one report to a later report. So there is at most
- * one measurement a second, however often the program reports. All times are of the boot clock.
+ * A measurement spans SPEED_SPAN_MS or more, from one report to a later report. A measurement
+ * therefore completes at most once per second, however often the program reports. All times are
+ * boot-clock times.
  */
 #pragma once
 #include <stdbool.h>

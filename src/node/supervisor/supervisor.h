@@ -5,7 +5,7 @@
  *
  *   record.json        boot id, pids and start times; durable before the task is exec'ed
  *   ready              exists once the task runs (a service: is ready)
- *   exit.json          end of the task; durable, written once, last
+ *   exit.json          end of the task; durable, the last file that is written
  *   output.OFFSET.log  output of the task: output.h
  *   control.sock       commands: control_socket.h
  *
@@ -14,17 +14,17 @@
  *   3  the attempt's lock (flock)
  *   4  the lease file
  *   5  the cgroup's directory, with a child `task` for the task
- *   6  write end of a pipe, closed once control.sock accepts; on failure a sentence says why
+ *   6  write end of a pipe: closed once control.sock accepts; on failure, a sentence with the cause
  *   7  the ledger of the task's processes (abi/page.h), kept for a later agent
- *   8  the grant: the next line of the agent's file
+ *   8  the file W.A.grant (own_record.h), open at the line with the grant
  *
- * The supervisor is a subreaper: orphans of the task become its children and end with the task. The
- * supervisor enforces the time limit, the grace period and, for tasks, the lease. SIGTERM asks the
- * supervisor to stop the task with the grace period of the grant. If the supervisor is killed, the
- * task's main process dies too, and the agent ends the other processes.
+ * The supervisor is a subreaper: orphans of the task become children of the supervisor, and end
+ * with the task. The supervisor enforces the time limit, the grace period and, for tasks, the
+ * lease. SIGTERM asks the supervisor to stop the task with the grace period of the grant. If the
+ * supervisor is killed, the task's main process dies too, and the agent ends the other processes.
  *
- * This folder has the process beside each attempt. Files of the folder node/supervisor may include
- * base, model, abi.
+ * This folder contains the supervisor. Files of the folder node/supervisor may include base, model,
+ * abi.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A supervisor and its directory, for tests. A test program with this fixture is its own `gpumux`:
- * called as `PROGRAM supervise DIRECTORY` the program must run supervisor_main().
+ * A supervisor and its directory, for tests. A test program with this fixture takes the place of
+ * `gpumux`: called as `PROGRAM supervise DIRECTORY`, the program must run supervisor_main().
  */
 #pragma once
 #include <setjmp.h>
@@ -40,7 +40,7 @@ struct fixture {
 int supervisor_setup(void **state);
 int supervisor_teardown(void **state);
 
-/* Set the task's command: a word, with an option and a text or neither; or a shell script. */
+/* Set the task's command: a word alone, a word with an option and a text, or a shell script. */
 void set_command(struct fixture *f, const char *word, const char *option, const char *text);
 void set_shell(struct fixture *f, const char *script);
 /* Writes the grant and starts the supervisor. */

@@ -1,6 +1,7 @@
 /*
- * Starts the task's process in two steps, fork and exec, so that its pid is durable before its
- * first instruction runs. The process leads a session of its own and dies with its supervisor.
+ * Starts the task's process in two steps, fork and exec, so that the pid is durable before the
+ * command's first instruction runs. The process leads a session of its own and dies with its
+ * supervisor.
  */
 #pragma once
 #include <stdbool.h>
@@ -23,7 +24,7 @@ struct task_options {
     const char *directory;
     bool input;    /* standard input is a pipe */
     bool silent;   /* output goes to /dev/null instead of pipes */
-    int cgroup_fd; /* directory with a group `task` for the task; -1: none */
+    int cgroup_fd; /* the attempt's cgroup, with a child `task`; -1: none */
 };
 
 /* Forks. The child waits for task_release(), and exits if the parent closes the task without that

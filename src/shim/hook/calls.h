@@ -9,7 +9,8 @@
  *   enum call           CALL_cuMemAlloc_v2, …: one for each call and variant that the shim
  *                       intercepts or uses (calls.def)
  *   struct real_calls   .cuMemAlloc_v2(…): the driver's functions, by name and with their types
- *   hook_cuMemAlloc_v2  the function that a program gets; calls.c defines the hooks with `pass`
+ *   hook_cuMemAlloc_v2  the function that a program gets; calls.c defines the hooks that only pass
+ *                       calls on
  *
  * A program gets a function in one of three ways, and each way returns the hook: by dlsym or dlvsym
  * (entry.c, then calls_route()); by cuGetProcAddress, in both versions (calls.c); or by a link with
@@ -19,8 +20,8 @@
  * variants for per-thread default streams, statuses and missing functions therefore stay those of
  * the driver, and calls newer than the list are unchanged.
  *
- * This folder has the hooks: their table, and finding the real functions. Files of the folder
- * shim/hook may include abi, shim/sys, shim/life.
+ * This folder contains the table of hooks, and the code that finds the driver's own functions.
+ * Files of the folder shim/hook may include abi, shim/sys, shim/life.
  */
 #pragma once
 #include <stdbool.h>
@@ -56,7 +57,7 @@ struct real_calls {
 };
 _Static_assert(sizeof(struct real_calls) == CALLS_ALL * sizeof(void *), "one pointer a call");
 
-/* Size of the hash table: a power of two, above twice the number of intercepted calls. */
+/* Size of the hash table: a power of two, above four times the number of intercepted calls. */
 enum { CALLS_ADDRESSES_MAX = 1024 };
 _Static_assert(CALLS_ADDRESSES_MAX > 4 * CALLS_INTERCEPTED, "the table of addresses stays sparse");
 

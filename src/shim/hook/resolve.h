@@ -5,7 +5,7 @@
  * library's.
  *
  * No function here calls the C library. The list changes when libraries are loaded and unloaded.
- * Libraries loaded at start are never unloaded; all others may be read only under the lock
+ * Libraries loaded at start are never unloaded; all other libraries may be read only under the lock
  * (libraries.h).
  */
 #pragma once

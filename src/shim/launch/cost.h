@@ -18,7 +18,7 @@
  * the host's part is small.
  *
  * A 64-bit hash identifies a launch. Launches with the same hash share a cost; among a thousand
- * kernels this happens with a probability of about 2^-40. A race between threads loses a
+ * kernels, two have the same hash with a probability of about 2^-40. A race between threads loses a
  * measurement at worst.
  */
 #pragma once

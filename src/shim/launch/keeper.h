@@ -39,8 +39,8 @@ struct keeper {
     struct gate_watch watches[PAGE_DEVICES_MAX]; /* slots that were busy when the latch was shut */
 };
 
-/* Returns whether the device's streams can wait, so that threads need not. Starts the keeper if
- * necessary. The calling thread needs a context. */
+/* Returns whether the device's streams can wait, so that threads need not wait. Starts the keeper
+ * if necessary. The calling thread needs a context. */
 bool keeper_is_there_slowly(struct process *p);
 static inline bool keeper_is_there(struct process *p, const struct keeper *keeper)
 {

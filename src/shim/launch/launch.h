@@ -6,15 +6,16 @@
  * This header declares the steps around each launch. The shim marks a service's launches (marks.h),
  * so that co-located tasks see when the service is busy. The shim delays a task's launch as the
  * limits require, in the order lease, rate, window, gate. Then the shim charges the launch to the
- * window and marks the launch. Beside a service the gate is on the device where possible
- * (keeper.h): the small window then is the work between two waits of a stream, and the window that
- * delays threads is LAUNCH_AHEAD_NS. Without limits, the shim only counts launches.
+ * window and marks the launch. Beside a service, streams wait on the device where possible, instead
+ * of threads at the gate (keeper.h). The small window then limits the work between two waits of a
+ * stream, and the window that delays threads is LAUNCH_AHEAD_NS. Without limits, the shim only
+ * counts launches.
  *
  * Streams without a slot (streams.h) have no marks: their launches wait for lease, rate and gate,
  * but not for the window. Launches into a capturing stream pass: they execute nothing.
  *
- * This folder has the start of work, and its cost. Files of the folder shim/launch may include abi,
- * shim/sys, shim/hook, shim/life.
+ * This folder contains the code that delays launches and measures their costs. Files of the folder
+ * shim/launch may include abi, shim/sys, shim/hook, shim/life.
  */
 #pragma once
 #include <stdatomic.h>
@@ -38,7 +39,7 @@ struct process;
 enum {
     /* Largest outstanding GPU time that is harmless if the process is killed. */
     LAUNCH_AHEAD_NS = 20000000,
-    /* A launch of a new kernel is charged at least 1 / LAUNCH_NEW_PARTS of its window. */
+    /* A launch of a new kernel is charged at least 1 / LAUNCH_NEW_PARTS of the window. */
     LAUNCH_NEW_PARTS = 2,
     LAUNCH_WINDOW_HOLD_NS_MAX = 1000000000, /* longest wait for the window without progress */
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* longest delay while a collective is outstanding */
@@ -49,7 +50,7 @@ enum {
 
 /* The limits of one device, and the values derived from them. */
 struct launch_device {
-    _Alignas(64) _Atomic uint64_t slots; /* streams of the device, as slots of the status page */
+    _Alignas(64) _Atomic uint64_t slots; /* bit i: slot i belongs to a stream of the device */
     _Atomic uint64_t window_ns;          /* 0: no window */
     _Atomic uint64_t gate_ns, linger_ns;
     _Atomic uint32_t gate_place;     /* enum limits_gate_place */

@@ -6,7 +6,7 @@
  *
  * Tasks wait for the busy streams of a service. The shim marks a service's streams after each
  * graph, after every eighth kernel, and before any call that may show the program that its work is
- * done. A task's marks serve its own window.
+ * done. The shim uses a task's marks only for the task's own window.
  */
 #pragma once
 #include <stdatomic.h>

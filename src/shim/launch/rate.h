@@ -2,7 +2,7 @@
  * The rate: the shim limits a task's GPU time to a granted part of the wall time. GPU time is the
  * cost of the task's launches, weighted by the task's part of the SMs. Launches draw on a budget
  * that fills at a variable speed, and wait while the budget is overdrawn. Every 100 ms a PI
- * controller adjusts the speed by the used GPU time.
+ * controller adjusts the speed according to the used GPU time.
  */
 #pragma once
 #include <stdbool.h>

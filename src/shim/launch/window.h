@@ -1,6 +1,6 @@
 /*
- * The window: the GPU time that a task may have outstanding on a device. Each launch is charged its
- * cost, and marks (marks.h) report completed work.
+ * The window: the GPU time that each process of a task may have outstanding on a device. The shim
+ * charges the cost of each launch to the window, and marks (marks.h) report completed work.
  *
  * A launch fits if all outstanding work, including the launch, stays within the window. A launch
  * also fits if the remaining work would run out before the launch reaches the device: otherwise a
@@ -25,7 +25,7 @@
 enum {
     WINDOW_MARKS = 2,      /* marks per window of work */
     WINDOW_DRY_NS = 20000, /* approximate time that a launch takes to reach the device */
-    WINDOW_DRY_PARTS = 4,  /* limits that time to this fraction of a small window */
+    WINDOW_DRY_PARTS = 4,  /* divisor: limits that time to a part of the window */
     /* Longest wait without progress, in windows or multiples of the outstanding work. */
     WINDOW_HOLD_TIMES = 2,
 };
@@ -116,8 +116,8 @@ static inline struct window_view window_look(struct window *window,
     return (struct window_view){.outstanding_ns = outstanding, .charged_ns = charged};
 }
 
-/* Charges a launch that fits by the view. Returns false if another thread charged a launch
- * since. */
+/* Charges a launch that fits according to the view. Returns false if another thread charged a
+ * launch since. */
 static inline bool window_take_seen(struct window *window, struct window_view view,
                                     uint64_t cost_ns)
 {

@@ -13,7 +13,7 @@
  *   GPUMUX_LINGER_US      time that a service must have been idle before a task continues, in us
  *   GPUMUX_RATE_PERMILLE  part of each device's time that a task may use, in thousandths
  *
- * The readers of a limit do not depend on its source.
+ * The code that reads a limit does not depend on the source of the limit.
  */
 #pragma once
 #include <stdatomic.h>
@@ -25,7 +25,7 @@
 #include "shim/sys/lock.h"
 
 enum {
-    CLIENT_WAIT_MS = 2000, /* wait for a promised agent, at the first CUDA call */
+    CLIENT_WAIT_MS = 2000, /* longest wait for an agent, at the first CUDA call */
     /* Wait for an agent that is slow, or whose socket remains until the agent is restarted. */
     CLIENT_AWAY_MS = 15000,
     CLIENT_CHECK_EVERY = 1024, /* launches between two checks that the agent is alive */
@@ -34,7 +34,7 @@ enum {
 };
 
 /* A file descriptor of the shim. The shim uses the descriptor only while it refers to the same
- * file: daemons close all unknown descriptors and reuse their numbers. */
+ * file: a program that becomes a daemon closes all unknown descriptors and reuses their numbers. */
 struct client_file {
     int fd; /* -1: none */
     uint64_t inode;
@@ -66,8 +66,8 @@ void client_leave(struct client *client);
 void client_show_files(struct client *client);
 /* Reads the agent's messages: new neighbours, and the end of neighbours. */
 void client_listen(struct client *client);
-/* Checks whether the agent is alive and, if not, tries to register with a new agent, at most once a
- * second. The process keeps its pages, its slot and its limits until a new agent changes the
+/* Checks whether the agent is alive and, if not, tries to register with a new agent, at most once
+ * per second. The process keeps its pages, its slot and its limits until a new agent changes the
  * limits. Returns true if the process has registered with a new agent. */
 bool client_check(struct client *client);
 

@@ -8,7 +8,7 @@
 struct process;
 
 enum {
-    DEVICES_MAX = 64,     /* devices of a process, by its own numbers */
+    DEVICES_MAX = 64,     /* devices of a process, by the process's numbering */
     DEVICES_UNKNOWN = -1, /* the limits list devices, but not this device */
     /* No current context, or no such device: the driver's call reports the error. */
     DEVICES_NO_CONTEXT = -2

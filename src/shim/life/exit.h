@@ -17,8 +17,8 @@
  *   a crash, SIGKILL            Crashes and SIGKILL cannot be intercepted; the window bounds the
  *                               damage (window.h).
  *
- * If work outlasts the drain, the agent ends it: the status page shows that the process drains, and
- * the agent has MPS terminate the work (node/protect/protect.c).
+ * If work outlasts the drain, the agent ends the work: the status page shows that the process
+ * drains, and the agent has MPS terminate the work (node/protect/protect.c).
  *
  * No handler calls the driver, and the shim destroys no context. The shim's thread starts with the
  * first launch and has every signal blocked; a process that launches nothing has neither thread nor

@@ -18,8 +18,8 @@
  * CUDA_ERROR_SYSTEM_NOT_READY. After any other failure, the shim counts the failure and continues
  * with less protection, without harm to the process.
  *
- * This folder has the process: its start, its agent and its end. Files of the folder shim/life may
- * include abi, shim/sys, shim/hook.
+ * This folder contains the code for the start and the end of the process, and for the connection to
+ * its agent. Files of the folder shim/life may include abi, shim/sys, shim/hook.
  */
 #pragma once
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /*
- * A table of the process's device memory, from an address or handle to bytes and device. A free
- * finds the counted bytes in this table. The table grows as needed, in mappings of its own, since
- * the program may replace malloc.
+ * A table of the process's device memory, from an address or handle to bytes and device. The hook
+ * of a free finds the counted bytes in this table. The table grows as needed, in mappings of its
+ * own, since the program may replace malloc.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /*
- * The pattern of every call that allocates device memory. The hook reserves the bytes, calls the
+ * The steps of every hook that allocates device memory. The hook reserves the bytes, calls the
  * driver, and records the granted bytes or returns the refused bytes to the quota. A hook that
- * frees takes the record first, since the driver may give the address to another thread at once.
- * Then the hook calls the driver and returns the bytes to the quota.
+ * frees memory takes the memory's record first, since the driver may give the address to another
+ * thread at once. Then the hook calls the driver and returns the bytes to the quota.
  *
  * If a reservation does not fit, the process's own pools release unused memory, and the shim tries
  * once more.

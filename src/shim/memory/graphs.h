@@ -1,8 +1,8 @@
 /*
  * Device memory that graphs allocate, from a hidden pool of the process on each device. The pool
- * takes memory when a graph is launched or uploaded, and releases it only on request. The shim
- * reads a graph's needs from its nodes when the graph is instantiated, and reserves them at its
- * launch as for any pool (pools.h).
+ * takes memory when a graph is launched or uploaded, and releases the memory only on request. The
+ * shim reads a graph's needs from its nodes when the graph is instantiated, and reserves the needed
+ * bytes at the graph's launch, as for any pool (pools.h).
  */
 #pragma once
 #include <stdatomic.h>

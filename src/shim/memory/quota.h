@@ -1,21 +1,21 @@
 /*
- * memory/ keeps device memory within the quota: the ledger, and the hooks of every call that
- * allocates, frees or reports device memory, a file for each kind of memory. memory/ uses sys/,
- * hook/ and life/.
+ * memory/ keeps device memory within the quota. memory/ contains the ledger, and the hooks of every
+ * call that allocates, frees or reports device memory, with a file for each kind of memory. memory/
+ * uses sys/, hook/ and life/.
  *
  * This header declares the memory quota of an attempt, over all its processes. The quota needs no
  * lock, and no total that a killed process could leave wrong: each process writes only its own slot
  * of the ledger.
  *
- * A reservation adds to the process's own slot and then sums all slots; if the sum exceeds the
- * quota, the reservation subtracts again. All processes see additions and sums in one order
- * (seq_cst). If two processes race, at least one process sees the other's addition, so the attempt
- * never exceeds the quota. If both processes see the other's addition, both fail although one
- * reservation would fit; a reservation is therefore tried twice.
+ * To reserve bytes, a process adds the bytes to its own slot and then sums all slots; if the sum
+ * exceeds the quota, the process subtracts the bytes again. All processes see additions and sums in
+ * one order (seq_cst). If two processes race, at least one process sees the other's addition, so
+ * the attempt never exceeds the quota. If both processes see the other's addition, both fail
+ * although one reservation would fit; a reservation is therefore tried twice.
  *
  * `device` is an index of devices.h in every call; a negative index counts nothing.
  *
- * This folder has the memory quota. Files of the folder shim/memory may include abi, shim/sys,
+ * This folder contains the memory quota. Files of the folder shim/memory may include abi, shim/sys,
  * shim/hook, shim/life.
  */
 #pragma once

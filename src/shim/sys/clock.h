@@ -25,7 +25,7 @@ static inline uint64_t clock_coarse_ns(void)
     return clock_read(CLOCK_MONOTONIC_COARSE);
 }
 
-/* Reads the processor's counter, which runs at 1 to 5 ticks a nanosecond. Uses no memory. */
+/* Reads the processor's counter, which advances by 1 to 5 ticks per nanosecond. Uses no memory. */
 static inline uint64_t clock_ticks(void)
 {
     return __builtin_ia32_rdtsc();

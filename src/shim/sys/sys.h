@@ -1,7 +1,7 @@
 /*
- * sys/ replaces the C library, because other libraries may have replaced parts of the C library:
- * system calls, time, locks, text, and instrumentation of test and bench builds. Every other folder
- * of the shim may use sys/; sys/ uses no other folder.
+ * sys/ contains system calls, time, locks, text, and the instrumentation of test and bench builds.
+ * sys/ replaces the C library, because other preloaded libraries may replace parts of the C
+ * library. Every other folder of the shim may use sys/; sys/ uses no other folder.
  *
  * The functions below make system calls directly. The functions set no errno, are no cancellation
  * points, and need no symbol that another preloaded library may replace or an older C library may
