@@ -5,9 +5,8 @@
  *     attempt_step(life, event) → actions
  *
  * Pure: no I/O, no clock, no randomness. The agent passes in control's orders, observations of the
- * supervisor, decisions of the devices, and time, and carries out the actions in order. The
- * simulator does the same, and so does a driver for a program that starts the processes itself
- * (Kubernetes).
+ * supervisor, decisions of the devices, and time, and carries out the actions in order. A simulator
+ * can do the same, and so can a driver for a program that starts the processes itself (Kubernetes).
  *
  * Stops. Control, a device, the supervisor (time limit, lease, leftover processes) and the node ask
  * for an end with ATTEMPT_STOP. stop.c alone decides the consequences. The earliest deadline
