@@ -183,9 +183,9 @@ struct submission {
 };
 
 /* control.c */
-/* Steps the cluster and books its actions; the call sets the event's `now`. Returns 0, or
- * -ERR_UNAVAILABLE without a step and without a reply if there is no cluster. While stalled, the
- * reply carries the store's error; without a waiter the call returns -ERR_UNAVAILABLE. */
+/* Steps the cluster, and adds the resulting actions to the filling round; sets event->now. Returns
+ * 0, or -ERR_UNAVAILABLE without a step and without a reply if there is no cluster. While stalled,
+ * the reply carries the store's error; without a waiter the call returns -ERR_UNAVAILABLE. */
 int control_step(struct control *c, struct cluster_event *event);
 /* Commits additions to the filling round that come from no step of the cluster; `booked` is the
  * result of these additions. The waiter w (may be NULL) gets its reply after the commit. Returns 0,

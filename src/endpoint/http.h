@@ -52,11 +52,12 @@ enum http_peer_kind {
     HTTP_PEER_STRANGER, /* peer from the network without an identity so far */
     HTTP_PEER_NODE,     /* peer from the network with a node's certificate; `account` is the node's
                          * name */
-    HTTP_PEER_TOKEN,    /* peer whose request carries a token; sets `token` and `account` */
+    HTTP_PEER_TOKEN,    /* peer whose request carries a token; http_authorize sets `token` and
+                         * `account` */
 };
 
 /* The peer that sends a request. The connection sets the members that it knows; http_authorize sets
- * role and token. */
+ * role, token and account. */
 struct http_peer {
     enum http_peer_kind kind;
     enum http_role role;

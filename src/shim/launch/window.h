@@ -116,8 +116,8 @@ static inline struct window_view window_look(struct window *window,
     return (struct window_view){.outstanding_ns = outstanding, .charged_ns = charged};
 }
 
-/* Charges a launch that fits according to the view. Returns false if another thread charged a
- * launch since. */
+/* Charges a launch that fits into the window by `view`; the caller has tested the fit. Returns
+ * false if another thread charged a launch after window_look() returned `view`. */
 static inline bool window_take_seen(struct window *window, struct window_view view,
                                     uint64_t cost_ns)
 {
