@@ -73,7 +73,10 @@ void str_append(struct str *s, const char *text)
 
 void str_append_char(struct str *s, char c)
 {
-    str_append_bytes(s, &c, 1);
+    if (!reserve(s, 1))
+        return;
+    s->data[s->length++] = c;
+    s->data[s->length] = '\0';
 }
 
 void str_printf(struct str *s, const char *format, ...)

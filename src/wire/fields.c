@@ -1,5 +1,6 @@
 #include "wire/fields.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +22,11 @@ static const char *key_of(const struct field *f, enum fields_form form, char key
 {
     if (!(f->flags & FIELD_WALL) || form == FIELDS_API)
         return f->key;
-    snprintf(key, KEY_MAX, "%s%s", f->key, form == FIELDS_FILE ? "_wall_ms" : "_ms");
+    const char *suffix = form == FIELDS_FILE ? "_wall_ms" : "_ms";
+    size_t length = strlen(f->key), rest = strlen(suffix) + 1;
+    assert(length + rest <= KEY_MAX);
+    memcpy(key, f->key, length);
+    memcpy(key + length, suffix, rest);
     return key;
 }
 

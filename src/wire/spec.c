@@ -58,16 +58,21 @@ static void *member_of(const struct spec_key *key, struct workload_spec *spec)
 
 static int read_map(struct spec_reader *r, const struct tree *map, const char *prefix)
 {
+    size_t before = strlen(prefix);
     tree_for_each(child, map)
     {
         char path[PATH_MAX_BYTES];
-        int length = snprintf(path, sizeof path, "%s%s", prefix, child->key);
-        bool fits = length > 0 && length < (int)sizeof path - 1 && !strchr(child->key, '.');
+        size_t length = before + strlen(child->key);
+        bool fits = length > 0 && length < sizeof path - 1 && !strchr(child->key, '.');
+        if (fits) {
+            memcpy(path, prefix, before);
+            memcpy(path + before, child->key, length - before + 1);
+        }
         bool group = fits && is_group(path);
         r->key = fits ? find_key(path) : NULL;
         int result;
         if (child->kind == TREE_MAP && group) {
-            str_copy(path + length, sizeof path - (size_t)length, ".");
+            str_copy(path + length, sizeof path - length, ".");
             result = read_map(r, child, path);
         } else if (r->key) {
             result = r->key->type->read(r, child, member_of(r->key, r->spec));
