@@ -165,8 +165,8 @@ static void say_full(const struct policy_node *node, struct sentence *s)
         say(s, "%s runs %d workloads, the limit (attempts_max: %d)", node->name, node->attempts,
             node->attempts_max);
     else if (most == node->cpu_tasks_max)
-        say(s, "%s runs %d CPU-only workloads, the limit (cpu_tasks_max: %d)", node->name,
-            node->cpu_only, most);
+        say(s, "%s runs %d CPU-only workload%s, the limit (cpu_tasks_max: %d)", node->name,
+            node->cpu_only, node->cpu_only == 1 ? "" : "s", most);
     else
         say(s, "%s runs %d CPU-only workloads, the limit (three quarters of attempts_max: %d)",
             node->name, node->cpu_only, node->attempts_max);
