@@ -35,6 +35,11 @@
  * completed[i]. The process sets bit i of open_streams before started[i] grows, and clears the bit
  * only while the slot is idle, so a reader reads only the slots whose bit is set.
  *
+ * Bursts. A burst is a stand-in for a request of a service that reports none: it begins with the
+ * first launch of the process after the last burst, and ends when the host has waited for the work
+ * (one step of a decoder is one burst). The service counts each burst that ends, by its kind and by
+ * `company` of the limits page. Bursts during which `company` changed are not counted.
+ *
  * Sizes are in bytes. No field is a time of day; `_ms` deadlines are times of CLOCK_BOOTTIME.
  *
  * This folder contains the interfaces between gpumux and other programs. Files of the folder abi
@@ -51,6 +56,9 @@ enum {
     PAGE_PROCESSES_MAX = 256, /* processes of one attempt that use CUDA at the same time */
     PAGE_STREAMS_MAX = 64,    /* slots for streams in a status page */
     PAGE_COUNTERS_MAX = 128,
+    PAGE_REQUESTS_MAX = 32, /* open requests of a process whose deadlines neighbours see */
+    PAGE_BURST_KINDS = 16,  /* kinds of bursts: see `bursts` of the status page */
+    PAGE_BURST_PLACES = 80, /* places of a histogram of durations: see `burst_lengths` */
 };
 
 enum page_magic {
@@ -77,6 +85,8 @@ enum limits_feature {
     LIMITS_HAS_LEASE = 1 << 3,
     LIMITS_HAS_OVERHEAD = 1 << 4,
     LIMITS_HAS_GATE_PLACE = 1 << 5,
+    LIMITS_HAS_DUE = 1 << 6,    /* gate_rule and the fields that follow it, company, target_us */
+    LIMITS_HAS_ADVICE = 1 << 7, /* advice_sequence, batch, checkpoint */
 };
 
 enum limits_kind { LIMITS_TASK = 1, LIMITS_SERVICE = 2 };
@@ -86,6 +96,22 @@ enum limits_gate_place {
     LIMITS_GATE_DEVICE = 0, /* on the device, in the attempt's streams; host threads run ahead */
     LIMITS_GATE_HOST = 1,   /* on the host, in the threads that launch */
 };
+
+/* The rule by which the gate of a task shuts beside a service. */
+enum limits_gate_rule {
+    LIMITS_GATE_BUSY = 0, /* while the service has work outstanding */
+    LIMITS_GATE_DUE = 1,  /* while a request of the service could otherwise miss its deadline */
+};
+
+/* How a service shares a device with tasks, from the service's point of view. */
+enum limits_company {
+    LIMITS_COMPANY_UNKNOWN = 0, /* tasks came, left or were held since the last look */
+    LIMITS_ALONE_NOW = 1,       /* no task has work on the device, or all tasks are held */
+    LIMITS_BESIDE_NOW = 2,
+};
+
+/* Value of calm_us: while the services sleep, streams contain no waits. */
+#define LIMITS_CALM_FREE UINT32_MAX
 
 /* How a task shares a device with services. */
 enum limits_mode {
@@ -113,7 +139,21 @@ struct limits_device {
      * may follow soon. */
     _Atomic uint32_t linger_us;
     _Atomic uint32_t gate_place; /* enum limits_gate_place */
-    uint8_t reserved[64];
+    _Atomic uint32_t gate_rule;  /* enum limits_gate_rule; the rule DUE uses the next three */
+    /* The gate shuts `need_us` before the deadline of an open request, and `each_us` earlier for
+     * every open request that is due before it. */
+    _Atomic uint32_t need_us, each_us;
+    /* The gate shuts `burst_us` after the begin of a burst, for processes of a service that do not
+     * report requests. */
+    _Atomic uint32_t burst_us;
+    /* GPU time between two waits of a stream while all services sleep, that is, have launched
+     * nothing for 2 s; LIMITS_CALM_FREE: no waits. 0: the shim does not watch for sleep. */
+    _Atomic uint32_t calm_us;
+    _Atomic uint32_t company; /* enum limits_company, in the page of a service */
+    /* The streams of a task are held until this time, whatever its services do; 0: not held. The
+     * agent extends the time, so that the death of the agent ends the hold. */
+    _Atomic uint64_t hold_deadline_ms;
+    uint8_t reserved[32];
     /* Assumed memory of a context until the agent has measured it. 0: LIMITS_CONTEXT_BYTES. */
     _Atomic uint64_t context_bytes;
 };
@@ -134,7 +174,12 @@ struct limits_page {
     uint32_t device_count;
     /* Time from the expiry of the lease until a task ends itself; 0: LIMITS_FENCE_MS. */
     _Atomic uint32_t fence_ms;
-    uint8_t reserved[152];
+    _Atomic uint64_t target_us; /* latency that the SLO of a service allows; 0: none */
+    /* The channel to the program. advice_sequence grows after each change of the other two. */
+    _Atomic uint64_t advice_sequence;
+    _Atomic uint64_t batch;      /* batch size to use, or limit of a service's batches; 0: none */
+    _Atomic uint64_t checkpoint; /* number of requested checkpoints: grows by 1 per request */
+    uint8_t reserved[120];
     struct limits_device devices[PAGE_DEVICES_MAX];
     /* Device memory of a process that the ledger does not count, such as contexts and modules;
      * measured by the agent. Indexed by device, then by slot. */
@@ -151,6 +196,7 @@ struct limits_page {
 enum status_feature {
     STATUS_HAS_MARKS = 1 << 0, /* open_streams, started, completed */
     STATUS_HAS_SHUT = 1 << 1,
+    STATUS_HAS_BURSTS = 1 << 2, /* burst_begin_ns, wakes, bursts, burst_lengths */
 };
 
 enum status_state {
@@ -168,6 +214,11 @@ enum status_counter {
 };
 _Static_assert((int)STATUS_COUNTER_COUNT <= PAGE_COUNTERS_MAX, "counters.def is full");
 
+/* Bursts of one kind that ended. */
+struct status_bursts {
+    _Atomic uint64_t count, total_ns;
+};
+
 struct status_page {
     struct page_header header;
     uint32_t pid; /* in the process's own namespace; the agent uses the pid from SO_PEERCRED */
@@ -177,7 +228,27 @@ struct status_page {
     uint8_t reserved[176];
     _Atomic uint64_t counters[PAGE_COUNTERS_MAX]; /* indexed by enum status_counter */
     _Atomic uint64_t held_bytes[PAGE_DEVICES_MAX];
-    uint8_t reserved_page[4096 - 64 - 192 - 8 * PAGE_COUNTERS_MAX - 8 * PAGE_DEVICES_MAX];
+
+    /* Written by libgpumux: the advice that the program has followed, and its requests. */
+    _Atomic uint64_t advice_used, batch_used;
+    _Atomic uint64_t requests_done, requests_late; /* answered, and answered after the deadline */
+    uint8_t reserved_requests[32];
+    /* Deadlines of open requests, as times of CLOCK_MONOTONIC; 0: no request. */
+    _Atomic uint64_t due_ns[PAGE_REQUESTS_MAX];
+
+    /* Bursts of a service, explained above. */
+    _Atomic uint64_t burst_begin_ns;   /* CLOCK_MONOTONIC; 0: no burst is open */
+    _Atomic uint32_t reports_requests; /* 1: the program reports requests in due_ns */
+    /* Grows when the service launches after more than 1 s without a launch; a futex, on which the
+     * keepers of tasks sleep. */
+    _Atomic uint32_t wakes;
+    uint8_t reserved_bursts[48];
+    /* By limits_device.company (alone first, then beside tasks), and by kind. Kind 0 contains a
+     * graph; kind k contains 2^(k-1) … 2^k - 1 kernels, the last kind also more. */
+    struct status_bursts bursts[2][PAGE_BURST_KINDS];
+    /* Histograms of durations, in the same order: four places per doubling, from 16 us. */
+    _Atomic uint32_t burst_lengths[2][PAGE_BURST_PLACES];
+    uint8_t reserved_page[1152];
 
     /* The marks of streams, explained above. The GPU writes `completed`, which therefore is in a
      * page of its own. */
@@ -230,6 +301,11 @@ _Static_assert(offsetof(struct limits_page, overhead_bytes) == 2304, "a page's l
 _Static_assert(offsetof(struct limits_page, measured_ms) == 35072, "a page's layout");
 _Static_assert(sizeof(struct limits_page) == 67840, "a page's layout");
 _Static_assert(offsetof(struct status_page, counters) == 256, "a page's layout");
+_Static_assert(offsetof(struct limits_device, context_bytes) == 120, "a page's layout");
+_Static_assert(offsetof(struct status_page, due_ns) == 1472, "a page's layout");
+_Static_assert(offsetof(struct status_page, burst_begin_ns) == 1728, "a page's layout");
+_Static_assert(offsetof(struct status_page, bursts) == 1792, "a page's layout");
+_Static_assert(offsetof(struct status_page, burst_lengths) == 2304, "a page's layout");
 _Static_assert(offsetof(struct status_page, open_streams) == 4096, "a page's layout");
 _Static_assert(offsetof(struct status_page, completed) == 8192, "a page's layout");
 _Static_assert(offsetof(struct status_page, shut) == 8704, "a page's layout");
