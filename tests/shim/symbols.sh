@@ -33,11 +33,11 @@ done
 # 16-byte atomics would be calls of libatomic.
 ! grep -q __atomic <<< "$undefined" || fail "needs libatomic"
 
-# Exports: dlsym and dlvsym, what ends a process and what sets a signal, without a version, and
-# every intercepted call as one that dlsym cannot find.
+# Exports: dlsym and dlvsym, what ends a process, what sets a signal and the pages, without a
+# version, and every intercepted call as one that dlsym cannot find.
 objdump -T "$shim" | awk '$4 == ".text" && $6 == "Base" { print $7 }' | sort > "$dir/plain"
 printf '%s\n' dlsym dlvsym _exit _Exit signal bsd_signal ssignal sysv_signal __sysv_signal sigset \
-    sigaction __sigaction \
+    sigaction __sigaction gpumux_pages \
     | sort | diff - "$dir/plain" || fail "other plain exports"
 {
     calls='(CALL|LACK)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), (hook|pass|copy|wait)'

@@ -118,6 +118,7 @@ static uint32_t start(struct process *p, int wait_ms)
         atomic_store(&p->refused_ns, now_ns());
         return PROCESS_REFUSED;
     }
+    p->pages = (struct gpumux_pages){sizeof(p->pages), p->client.limits, p->client.status};
     say(p->client.is_registered ? "gpumux: registered with the agent\n"
                                 : "gpumux: limits from the environment, no agent\n");
     return PROCESS_READY;
@@ -162,4 +163,9 @@ struct process *process_enter_slowly(void)
             return p;
         }
     }
+}
+
+const struct gpumux_pages *gpumux_pages(void)
+{
+    return process_is_ready(&the_process) ? &the_process.pages : NULL;
 }

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
+#include "abi/pages.h"
 #include "shim/hook/calls.h"
 #include "shim/hook/libraries.h"
 #include "shim/launch/launch.h"
@@ -74,6 +75,7 @@ struct process {
     struct busy busy;
     struct signals signals;
     struct exit exit;
+    struct gpumux_pages pages; /* valid while READY; for other libraries of the process */
 };
 _Static_assert(offsetof(struct process, client.neighbours.pages) <= 64,
                "a launch reads no more of the client");
