@@ -5,11 +5,12 @@
  *
  *   registrar --socket PATH [--window-us N] [--gate-us N] [--linger-us N] [--rate-permille N]
  *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--fence-ms N]
- *             [--gate-place 0|1]
+ *             [--gate-place 0|1] [--target-us N] [--batch N] [--checkpoint N]
  *
  * A process belongs to the attempt that its GPUMUX_MARK names. A mark that begins with "service" is
- * a service's, any other a task's. The limits above apply to tasks, the lease also to services. All
- * devices are one: number 0 of each process.
+ * a service's, any other a task's. The limits above apply to tasks, the lease also to services, the
+ * target only to services, the batch and the number of checkpoints to all. All devices are one:
+ * number 0 of each process.
  *
  * Commands come on standard input, one per line: any option without its dashes (`window-us 100`,
  * `lease-ms 0`: no lease); `show`, which prints a line for every process with its counters, then
@@ -38,10 +39,24 @@
 enum { ATTEMPTS_MAX = 64, PEERS_MAX = 256, MS_NS = 1000000 };
 
 /* Values of the options, by enum option. */
-enum option { WINDOW, GATE, LINGER, RATE, SHARE, QUOTA, LEASE, FENCE, PLACE, OPTIONS };
+enum option {
+    WINDOW,
+    GATE,
+    LINGER,
+    RATE,
+    SHARE,
+    QUOTA,
+    LEASE,
+    FENCE,
+    PLACE,
+    TARGET,
+    BATCH,
+    CHECKPOINT,
+    OPTIONS
+};
 static const char *const option_names[OPTIONS] = {
-    "window-us",   "gate-us",  "linger-us", "rate-permille", "share-percent",
-    "quota-bytes", "lease-ms", "fence-ms",  "gate-place",
+    "window-us", "gate-us",  "linger-us",  "rate-permille", "share-percent", "quota-bytes",
+    "lease-ms",  "fence-ms", "gate-place", "target-us",     "batch",         "checkpoint",
 };
 
 struct attempt {
@@ -118,6 +133,14 @@ static void apply(const struct registrar *registrar, struct attempt *attempt)
             device->quota_bytes = options[QUOTA];
             device->mode = options[GATE] ? LIMITS_TIME : LIMITS_ALONE;
         }
+    }
+    limits->target_us = attempt->is_service ? options[TARGET] : 0;
+    if (options[BATCH] || options[CHECKPOINT])
+        limits->header.features |= LIMITS_HAS_ADVICE;
+    if (limits->batch != options[BATCH] || limits->checkpoint != options[CHECKPOINT]) {
+        limits->batch = options[BATCH];
+        limits->checkpoint = options[CHECKPOINT];
+        limits->advice_sequence++;
     }
     limits->fence_ms = (uint32_t)options[FENCE];
     limits->lease_deadline_ms = options[LEASE];
@@ -287,6 +310,25 @@ static void end_peer(struct registrar *registrar, struct peer *peer)
 
 /* ---- commands ---- */
 
+/* Shows the requests, and the advice that the program has followed. due_ns is the earliest
+ * deadline. */
+static void show_channel(const struct status_page *status)
+{
+    uint64_t open = 0, due_ns = 0;
+    for (int i = 0; i < PAGE_REQUESTS_MAX; i++) {
+        uint64_t due = status->due_ns[i];
+        open += due != 0;
+        if (due != 0 && (due_ns == 0 || due < due_ns))
+            due_ns = due;
+    }
+    printf(" open_requests=%llu due_ns=%llu requests_done=%llu requests_late=%llu "
+           "reports_requests=%u advice_used=%llu batch_used=%llu",
+           (unsigned long long)open, (unsigned long long)due_ns,
+           (unsigned long long)status->requests_done, (unsigned long long)status->requests_late,
+           status->reports_requests, (unsigned long long)status->advice_used,
+           (unsigned long long)status->batch_used);
+}
+
 static void show(const struct registrar *registrar)
 {
     static const char *const names[] = {
@@ -309,6 +351,7 @@ static void show(const struct registrar *registrar)
                "shut=%u",
                peer->attempt->mark, peer->pid, peer->has_ended, peer->status->state,
                (unsigned long long)busy, (unsigned long long)outstanding_ns, peer->status->shut[0]);
+        show_channel(peer->status);
         for (int j = 0; j < STATUS_COUNTER_COUNT; j++)
             printf(" %s=%llu", names[j], (unsigned long long)peer->status->counters[j]);
         printf("\n");
@@ -424,7 +467,8 @@ int main(int argc, char **argv)
     if (!path || argc % 2 == 0) {
         fprintf(stderr, "usage: registrar --socket PATH [--window-us N] [--gate-us N] "
                         "[--linger-us N] [--rate-permille N] [--share-percent N] "
-                        "[--quota-bytes N] [--lease-ms N] [--fence-ms N] [--gate-place 0|1]\n");
+                        "[--quota-bytes N] [--lease-ms N] [--fence-ms N] [--gate-place 0|1] "
+                        "[--target-us N] [--batch N] [--checkpoint N]\n");
         return 2;
     }
     setvbuf(stdin, NULL, _IONBF, 0);
