@@ -57,6 +57,9 @@ enum {
     PAGE_STREAMS_MAX = 64,    /* slots for streams in a status page */
     PAGE_COUNTERS_MAX = 128,
     PAGE_REQUESTS_MAX = 32, /* open requests of a process whose deadlines neighbours see */
+    /* A request whose deadline lies further back was forgotten by its program: readers ignore the
+     * deadline, and the program may reuse the place. */
+    PAGE_REQUEST_STALE_MS = 30000,
     PAGE_BURST_KINDS = 16,  /* kinds of bursts: see `bursts` of the status page */
     PAGE_BURST_PLACES = 80, /* places of a histogram of durations: see `burst_lengths` */
 };

@@ -1,46 +1,13 @@
-/*
- * The handle: facts from the environment, read once, and the rate of reports.
- *
- * No lock is needed: the facts do not change, the counts are atomics, and of several threads that
- * report at the same time only one sends.
- */
-#include <assert.h>
+/* The handle: facts from the environment, read once. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "abi/control.h"
 #include "client/client_internal.h"
 #include "client/gpumux.h"
-
-enum {
-    REPORT_EVERY_MS = 250, /* a supervisor measures speed over a second or more */
-    COMMAND_MAX = 64,
-    LATENCY_LINE_MAX = 32, /* with two numbers, the larger of 10 digits, and a NUL */
-    LATENCY_COMMAND_MAX = 16 + CONTROL_LATENCY_PLACES * LATENCY_LINE_MAX,
-};
-
-static_assert(GPUMUX_PROGRESS_MAX == CONTROL_SAMPLES_MAX,
-              "supervisors accept every count that the library promises to send");
-
-struct gpumux {
-    uint64_t workload_id, quota_bytes;
-    uint64_t batch_size, batch_min, batch_max, batch_step;
-    int attempt, array_index, share_min_percent, share_max_percent;
-    pid_t opened_by;
-    const char *control_path, *workload_name, *node_name; /* in texts */
-    _Atomic int64_t next_report_ms;                       /* sooner counts are not sent */
-    _Atomic uint64_t done, sent;
-    _Atomic int64_t next_latency_ms;
-    _Atomic uint32_t latencies[CONTROL_LATENCY_PLACES]; /* not sent yet */
-    char texts[];
-};
 
 /* Digits and nothing else, at most `max`. */
 static bool read_number(const char *name, uint64_t max, uint64_t *ret)
@@ -120,51 +87,6 @@ struct gpumux *gpumux_open(void)
     return g;
 }
 
-static int send_progress(struct gpumux *g, uint64_t done)
-{
-    char command[COMMAND_MAX];
-    snprintf(command, sizeof command, CONTROL_WORD_PROGRESS " %" PRIu64, done);
-    int r = gpumux_client_send(g->control_path, command, 0);
-    if (r == 0)
-        atomic_store(&g->sent, done);
-    return r;
-}
-
-/* Counts that are being sent; on the heap, because a thread's stack may be small. */
-struct latency_report {
-    uint32_t taken[CONTROL_LATENCY_PLACES];
-    char command[LATENCY_COMMAND_MAX];
-};
-
-/* False: no count is above 0. */
-static bool take_latencies(struct gpumux *g, struct latency_report *report)
-{
-    char *end = report->command;
-    bool is_any = false;
-    end += snprintf(end, LATENCY_LINE_MAX, CONTROL_WORD_LATENCY "\n");
-    for (unsigned i = 0; i < CONTROL_LATENCY_PLACES; i++) {
-        report->taken[i] = atomic_exchange(&g->latencies[i], 0);
-        if (report->taken[i] == 0)
-            continue;
-        is_any = true;
-        end += snprintf(end, LATENCY_LINE_MAX, "%" PRIu64 " %" PRIu32 "\n", control_latency_us(i),
-                        report->taken[i]);
-    }
-    return is_any;
-}
-
-static int send_latencies(struct gpumux *g)
-{
-    struct latency_report *report = malloc(sizeof *report);
-    if (!report)
-        return -ENOMEM;
-    int r = take_latencies(g, report) ? gpumux_client_send(g->control_path, report->command, 0) : 0;
-    for (unsigned i = 0; r < 0 && i < CONTROL_LATENCY_PLACES; i++)
-        atomic_fetch_add(&g->latencies[i], report->taken[i]);
-    free(report);
-    return r;
-}
-
 void gpumux_close(struct gpumux *g)
 {
     if (!g)
@@ -174,58 +96,11 @@ void gpumux_close(struct gpumux *g)
     /* A child of fork() must not send its copy of the parent's count: the parent may have sent a
      * higher count since. */
     if (done != atomic_load(&g->sent) && g->opened_by == getpid())
-        (void)send_progress(g, done);
+        (void)gpumux_client_send_progress(g, done);
     if (g->opened_by == getpid())
-        (void)send_latencies(g);
+        (void)gpumux_client_send_latencies(g);
     free(g);
     errno = errno_before;
-}
-
-int gpumux_report_progress(struct gpumux *g, uint64_t done)
-{
-    if (!g)
-        return 0;
-    if (done > GPUMUX_PROGRESS_MAX)
-        return -EINVAL;
-    const int errno_before = errno;
-    bool went_back = done < atomic_exchange(&g->done, done);
-    int64_t now_ms = gpumux_client_clock_ms(), due_ms = atomic_load(&g->next_report_ms);
-    int r = 0;
-    if ((went_back || now_ms >= due_ms) &&
-        atomic_compare_exchange_strong(&g->next_report_ms, &due_ms, now_ms + REPORT_EVERY_MS))
-        r = send_progress(g, done);
-    errno = errno_before;
-    return r;
-}
-
-int gpumux_report_latency(struct gpumux *g, uint64_t latency_us)
-{
-    if (!g)
-        return 0;
-    const int errno_before = errno;
-    if (latency_us > GPUMUX_LATENCY_MAX)
-        latency_us = GPUMUX_LATENCY_MAX;
-    atomic_fetch_add_explicit(&g->latencies[control_latency_place(latency_us)], 1,
-                              memory_order_relaxed);
-    int64_t now_ms = gpumux_client_clock_ms(), due_ms = atomic_load(&g->next_latency_ms);
-    int r = 0;
-    if (now_ms >= due_ms &&
-        atomic_compare_exchange_strong(&g->next_latency_ms, &due_ms, now_ms + REPORT_EVERY_MS))
-        r = send_latencies(g);
-    errno = errno_before;
-    return r;
-}
-
-int gpumux_tell_ready(struct gpumux *g, int wait_ms)
-{
-    if (!g)
-        return 0;
-    if (wait_ms < 0)
-        return -EINVAL;
-    const int errno_before = errno;
-    int r = gpumux_client_send(g->control_path, CONTROL_WORD_READY, wait_ms);
-    errno = errno_before;
-    return r;
 }
 
 uint64_t gpumux_batch_size(const struct gpumux *g, uint64_t otherwise)

@@ -63,6 +63,23 @@ int gpumux_report_progress(struct gpumux *g, uint64_t done);
  * Outside: 0. Errors: the reason why the counts could not be sent; the next call sends them. */
 int gpumux_report_latency(struct gpumux *g, uint64_t latency_us);
 
+/* Says that a service has received a request, age_us ago: the time for which the request waited
+ * before the program could read it counts as latency, too. If the service has an SLO, the request's
+ * deadline becomes visible to the tasks on the service's devices, which make way before a deadline
+ * could be missed. Call as early as possible, and end or drop every request.
+ * Returns a token for one of the next two calls, which any thread of the process may make. At most
+ * 32 requests of a process have visible deadlines; the others are only counted when they end. The
+ * three calls cost less than 200 ns when nothing is sent. An age above GPUMUX_LATENCY_MAX counts as
+ * GPUMUX_LATENCY_MAX. Outside: 0, which the next two calls accept. */
+uint64_t gpumux_request_begin(struct gpumux *g, uint64_t age_us);
+/* Says that the request has been answered, and reports its latency as gpumux_report_latency() does:
+ * do not report the latency of the request again. Call once for each token. After a request has
+ * been neither ended nor dropped for 30 s beyond its deadline, gpumux ignores the deadline.
+ * Outside: 0. Errors: as gpumux_report_latency(). */
+int gpumux_request_end(struct gpumux *g, uint64_t token);
+/* Says that the request will not be answered, or that its latency does not count. */
+void gpumux_request_drop(struct gpumux *g, uint64_t token);
+
 /* Reports that the service is ready. A service that was submitted with `ready: client` counts as
  * running from then on. Repeated calls are harmless. With a wait_ms of 0 the call returns 0 as soon
  * as the report is sent. With a larger wait_ms the call waits for that time at most, and 0 means

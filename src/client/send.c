@@ -66,11 +66,16 @@ static int open_connection(const char *path, int *ret_fd)
     return 0;
 }
 
-int64_t gpumux_client_clock_ms(void)
+uint64_t gpumux_client_clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000 * GPUMUX_CLIENT_MS_NS + (uint64_t)now.tv_nsec;
+}
+
+int64_t gpumux_client_clock_ms(void)
+{
+    return (int64_t)(gpumux_client_clock_ns() / GPUMUX_CLIENT_MS_NS);
 }
 
 static int wait_for_ok(int fd, int wait_ms)
