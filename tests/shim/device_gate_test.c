@@ -236,6 +236,76 @@ static void child_process_waits_by_own_keeper(void **state)
     finish(&registrar, "quit");
 }
 
+/* By the rule DUE a service is not waited for until its burst has lasted for a while. */
+static void due_gate_shuts_for_long_burst_only(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    tell(&registrar, "burst-us 600000000");
+    tell(&registrar, "gate-rule 1");
+    assert_true(ask(&service, "kernels 100000000 8") >= 0);
+    assert_int_equal(number_of(&registrar, "service", "burst"), 1);
+    uint64_t shuts = number_of(&registrar, "task", "shuts_gate");
+    assert_true(ask(&task, "kernels 1000 20") >= 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(number_of(&registrar, "task", "shuts_gate"), shuts);
+    tell(&registrar, "burst-us 1000");
+    assert_true(ask(&task, "kernels 1000 2") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 1);
+    end_by_kill(&service);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* The agent holds a task beside an idle service, until the time that the agent set. */
+static void held_task_waits_until_deadline(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    tell(&registrar, "hold-ms 600000");
+    assert_true(ask(&task, "kernels 1000 2") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 1);
+    assert_true(ask(&task, "kernels 1000 2") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 0);
+    tell(&registrar, "hold-ms 300");
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* While the service sleeps, streams contain no waits; its next launch wakes the task's keeper. */
+static void sleeping_service_costs_no_waits(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    tell(&registrar, "calm-us 4294967295");
+    PARTY_WAIT(ask(&task, "kernels 1000 2") >= 0 &&
+               number_of(&registrar, "task", "sleeps_gate") == 1);
+    uint64_t waits = number_of(&registrar, "task", "waits_gate");
+    for (int i = 0; i < 10; i++) {
+        assert_true(ask(&task, "kernels 1000 5") >= 0);
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    assert_int_equal(number_of(&registrar, "task", "waits_gate"), waits);
+    assert_int_equal(number_of(&registrar, "task", "sleeps_gate"), 1);
+    shut(&registrar, &service, &task);
+    assert_true(number_of(&registrar, "task", "waits_gate") > waits);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* A task whose streams are shut ends in some way under MPS: its neighbours live on. */
 static void end_while_shut(int number)
 {
@@ -285,6 +355,9 @@ int main(int argc, char **argv)
         TEST(dead_service_shuts_no_task),
         TEST(collectives_open_shut_streams),
         TEST(child_process_waits_by_own_keeper),
+        SLICED(due_gate_shuts_for_long_burst_only),
+        TEST(held_task_waits_until_deadline),
+        TEST(sleeping_service_costs_no_waits),
         SLICED(end_while_shut_spares_neighbours),
     };
     if (!launch_fixture_begin(argc, argv))

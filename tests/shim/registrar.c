@@ -5,12 +5,14 @@
  *
  *   registrar --socket PATH [--window-us N] [--gate-us N] [--linger-us N] [--rate-permille N]
  *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--fence-ms N]
- *             [--gate-place 0|1] [--target-us N] [--batch N] [--checkpoint N]
+ *             [--gate-place 0|1] [--gate-rule 0|1] [--need-us N] [--each-us N] [--burst-us N]
+ *             [--calm-us N] [--hold-ms N] [--company 0|1|2] [--target-us N] [--batch N]
+ *             [--checkpoint N]
  *
  * A process belongs to the attempt that its GPUMUX_MARK names. A mark that begins with "service" is
- * a service's, any other a task's. The limits above apply to tasks, the lease also to services, the
- * target only to services, the batch and the number of checkpoints to all. All devices are one:
- * number 0 of each process.
+ * a service's, any other a task's. The limits above apply to tasks, the lease also to services,
+ * company and target only to services, the batch and the number of checkpoints to all. All devices
+ * are one: number 0 of each process.
  *
  * Commands come on standard input, one per line: any option without its dashes (`window-us 100`,
  * `lease-ms 0`: no lease); `show`, which prints a line for every process with its counters, then
@@ -49,14 +51,23 @@ enum option {
     LEASE,
     FENCE,
     PLACE,
+    RULE,
+    NEED,
+    EACH,
+    BURST,
+    CALM,
+    HOLD,
+    COMPANY,
     TARGET,
     BATCH,
     CHECKPOINT,
     OPTIONS
 };
 static const char *const option_names[OPTIONS] = {
-    "window-us", "gate-us",  "linger-us",  "rate-permille", "share-percent", "quota-bytes",
-    "lease-ms",  "fence-ms", "gate-place", "target-us",     "batch",         "checkpoint",
+    "window-us",   "gate-us",   "linger-us", "rate-permille", "share-percent",
+    "quota-bytes", "lease-ms",  "fence-ms",  "gate-place",    "gate-rule",
+    "need-us",     "each-us",   "burst-us",  "calm-us",       "hold-ms",
+    "company",     "target-us", "batch",     "checkpoint",
 };
 
 struct attempt {
@@ -128,6 +139,12 @@ static void apply(const struct registrar *registrar, struct attempt *attempt)
             device->gate_us_max = (uint32_t)options[GATE];
             device->linger_us = (uint32_t)options[LINGER];
             device->gate_place = (uint32_t)options[PLACE];
+            device->gate_rule = (uint32_t)options[RULE];
+            device->need_us = (uint32_t)options[NEED];
+            device->each_us = (uint32_t)options[EACH];
+            device->burst_us = (uint32_t)options[BURST];
+            device->calm_us = (uint32_t)options[CALM];
+            device->hold_deadline_ms = options[HOLD];
             device->rate_permille = (uint32_t)options[RATE];
             device->share_percent = (uint32_t)options[SHARE];
             device->quota_bytes = options[QUOTA];
@@ -142,6 +159,8 @@ static void apply(const struct registrar *registrar, struct attempt *attempt)
         limits->checkpoint = options[CHECKPOINT];
         limits->advice_sequence++;
     }
+    for (int i = 0; attempt->is_service && i < PAGE_DEVICES_MAX; i++)
+        limits->devices[i].company = (uint32_t)options[COMPANY];
     limits->fence_ms = (uint32_t)options[FENCE];
     limits->lease_deadline_ms = options[LEASE];
     limits->sequence++;
@@ -168,7 +187,7 @@ static struct attempt *find_attempt(struct registrar *registrar, const char *mar
         make_page("ledger", PAGE_LEDGER, sizeof(*ledger), ledger_seals, &attempt->ledger_fd);
     munmap(ledger, sizeof(*ledger));
     attempt->limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE |
-                                       LIMITS_HAS_LEASE | LIMITS_HAS_GATE_PLACE;
+                                       LIMITS_HAS_LEASE | LIMITS_HAS_GATE_PLACE | LIMITS_HAS_DUE;
     attempt->limits->kind = attempt->is_service ? LIMITS_SERVICE : LIMITS_TASK;
     attempt->limits->sequence = boot_ms(); /* beyond that of an earlier registrar */
     apply(registrar, attempt);
@@ -347,10 +366,16 @@ static void show(const struct registrar *registrar)
             busy += started != completed;
             outstanding_ns += started - completed;
         }
+        uint64_t bursts[2] = {0};
+        for (int k = 0; k < 2 * PAGE_BURST_KINDS; k++)
+            bursts[k / PAGE_BURST_KINDS] +=
+                peer->status->bursts[k / PAGE_BURST_KINDS][k % PAGE_BURST_KINDS].count;
         printf("process mark=%s pid=%d ended=%d state=%u busy_streams=%llu outstanding_ns=%llu "
-               "shut=%u",
+               "shut=%u burst=%d bursts_alone=%llu bursts_beside=%llu",
                peer->attempt->mark, peer->pid, peer->has_ended, peer->status->state,
-               (unsigned long long)busy, (unsigned long long)outstanding_ns, peer->status->shut[0]);
+               (unsigned long long)busy, (unsigned long long)outstanding_ns, peer->status->shut[0],
+               peer->status->burst_begin_ns != 0, (unsigned long long)bursts[0],
+               (unsigned long long)bursts[1]);
         show_channel(peer->status);
         for (int j = 0; j < STATUS_COUNTER_COUNT; j++)
             printf(" %s=%llu", names[j], (unsigned long long)peer->status->counters[j]);
@@ -366,7 +391,7 @@ static bool set_option(struct registrar *registrar, const char *name, const char
         if (strcmp(name, option_names[i]) != 0)
             continue;
         registrar->options[i] = strtoull(value, NULL, 10);
-        if (i == LEASE && registrar->options[i])
+        if ((i == LEASE || i == HOLD) && registrar->options[i])
             registrar->options[i] += boot_ms();
         return true;
     }

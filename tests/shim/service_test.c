@@ -73,6 +73,35 @@ static void rate_is_relative_to_share(void **state)
     finish(&registrar, "quit");
 }
 
+/* A burst ends when the host has waited for all of its work, and counts if the agent has said the
+ * same about the service's company from its begin to its end. */
+static void burst_ends_with_wait_and_counts(void **state)
+{
+    struct talker registrar, service;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--company", "1");
+    start_launcher(&service, "service");
+    assert_true(ask(&service, "kernels 1000 3") >= 0);
+    assert_int_equal(number_of(&registrar, "service", "burst"), 1);
+    assert_int_equal(number_of(&registrar, "service", "bursts_alone"), 0);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(ask(&service, "synchronize"), 0);
+        assert_int_equal(number_of(&registrar, "service", "burst"), 0);
+        assert_int_equal(number_of(&registrar, "service", "bursts_alone"), i);
+        assert_true(ask(&service, "kernels 1000 3") >= 0);
+    }
+    tell(&registrar, "company 2");
+    assert_int_equal(number_of(&registrar, "service", "ended"), 0);
+    assert_int_equal(ask(&service, "synchronize"), 0);
+    assert_int_equal(number_of(&registrar, "service", "bursts_beside"), 0);
+    assert_true(ask(&service, "kernels 1000 1") >= 0);
+    assert_int_equal(ask(&service, "synchronize"), 0);
+    assert_int_equal(number_of(&registrar, "service", "bursts_beside"), 1);
+    assert_int_equal(number_of(&registrar, "service", "bursts_alone"), 3);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up_devices, tear_down_devices)
@@ -81,6 +110,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(task_waits_for_streams_without_slot, set_up_three_devices,
                                         tear_down_devices),
         TEST(rate_is_relative_to_share),
+        TEST(burst_ends_with_wait_and_counts),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

@@ -155,7 +155,10 @@ enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
     {                                                                                              \
         const CUstream last = (CUstream)(uintptr_t)LAST(__VA_ARGS__);                              \
         (void)last;                                                                                \
-        return BEGIN(COPY_##name, variant_##variant)                                               \
-            ->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                                       \
+        struct process *p = BEGIN(COPY_##name, variant_##variant);                                 \
+        CUresult r = p->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                             \
+        if (r == CUDA_SUCCESS && process_is_ready(p))                                              \
+            launch_waited(p);                                                                      \
+        return r;                                                                                  \
     }
 #include "shim/hook/calls.def"

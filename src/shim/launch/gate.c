@@ -34,17 +34,22 @@ static uint64_t busy_slots(const struct gate *gate, const struct neighbours *nei
     return busy;
 }
 
-struct gate_view gate_look(const struct gate *gate, const struct neighbours *neighbours, int device)
+struct gate_view gate_look(const struct gate *gate, const struct neighbours *neighbours, int device,
+                           const struct due_rule *rule)
 {
     struct gate_view view = {0};
+    uint64_t now_ns = rule ? clock_now_ns() : 0;
     uint64_t left = atomic_load_explicit(&neighbours->present, memory_order_acquire);
     for (; left; left &= left - 1) {
         int number = __builtin_ctzll(left);
-        uint64_t sum;
+        uint64_t sum, bit = UINT64_C(1) << number;
         if (neighbours->devices[number] != (uint32_t)device)
             continue;
-        if (busy_slots(gate, neighbours, number, &sum))
-            view.busy |= UINT64_C(1) << number;
+        bool is_busy = busy_slots(gate, neighbours, number, &sum) != 0;
+        if (is_busy)
+            view.working |= bit;
+        if (rule ? due_is_near(neighbours->pages[number], rule, now_ns, is_busy) : is_busy)
+            view.busy |= bit;
         view.sum += sum;
     }
     return view;
@@ -60,7 +65,7 @@ static uint64_t completed_of(const struct neighbours *neighbours, int number, in
 void gate_watch(const struct gate *gate, const struct neighbours *neighbours, int device,
                 struct gate_watch *ret_watch)
 {
-    uint64_t left = gate_look(gate, neighbours, device).busy;
+    uint64_t left = gate_look(gate, neighbours, device, NULL).working;
     ret_watch->count = 0;
     for (; left; left &= left - 1) {
         int number = __builtin_ctzll(left);
@@ -95,7 +100,8 @@ void gate_ignore(struct gate *gate, const struct neighbours *neighbours,
 
 uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_passed)
 {
-    struct gate_view first = gate_look(gate, wait->neighbours, wait->device), view = first;
+    struct gate_view first = gate_look(gate, wait->neighbours, wait->device, wait->rule);
+    struct gate_view view = first;
     uint64_t seen =
         atomic_exchange_explicit(&gate->moved[wait->device], first.sum, memory_order_relaxed);
     *ret_passed = false;
@@ -120,7 +126,7 @@ uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_pa
         }
         clock_relax(now_ns - start_ns);
         wait->listen(wait->argument);
-        view = gate_look(gate, wait->neighbours, wait->device);
+        view = gate_look(gate, wait->neighbours, wait->device, wait->rule);
         now_ns = clock_now_ns();
     }
     if (*ret_passed && now_ns - start_ns >= wait->most_ns)

@@ -1,6 +1,7 @@
 /*
- * The gate: a task's launch waits while a service on its device is busy. The task reads the
- * service's status page (neighbours.h).
+ * The gate: a task's launch waits while a service on its device is busy or, by the rule DUE
+ * (due.h), only while the service needs the device for itself. The task reads the service's status
+ * page (neighbours.h).
  *
  * A wait ends when the services have been idle for `linger`, because a queued request follows the
  * last request within microseconds. A wait lasts `most_ns` at most. If a busy slot completes
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/launch/due.h"
 #include "shim/life/neighbours.h"
 
 /* Maximum number of slots that one wait watches; later waits find further stuck slots. */
@@ -27,12 +29,14 @@ struct gate {
 
 /* The state of the services on a device. */
 struct gate_view {
-    uint64_t busy; /* bit i: neighbour i is busy */
-    uint64_t sum;  /* sum of all marks of the services; a changed sum shows activity */
+    uint64_t busy;    /* bit i: the task waits for neighbour i */
+    uint64_t working; /* bit i: neighbour i has work outstanding */
+    uint64_t sum;     /* sum of all marks of the services; a changed sum shows activity */
 };
-/* Returns the present state of the services on the device. */
-struct gate_view gate_look(const struct gate *gate, const struct neighbours *neighbours,
-                           int device);
+/* Returns the present state of the services on the device. rule NULL: the task waits for every
+ * service that has work outstanding. */
+struct gate_view gate_look(const struct gate *gate, const struct neighbours *neighbours, int device,
+                           const struct due_rule *rule);
 
 /* The slots that were busy when a wait began. */
 struct gate_watch {
@@ -42,7 +46,7 @@ struct gate_watch {
 };
 _Static_assert(REGISTER_NEIGHBOURS_MAX <= UINT8_MAX && PAGE_STREAMS_MAX <= UINT8_MAX,
                "numbers and slots fit in a byte");
-/* Notes the busy slots and their marks. */
+/* Notes the slots with outstanding work, and their marks. */
 void gate_watch(const struct gate *gate, const struct neighbours *neighbours, int device,
                 struct gate_watch *ret_watch);
 /* Call after a wait of most_ns. Marks the watched slots as stuck that are still busy and have
@@ -53,6 +57,7 @@ void gate_ignore(struct gate *gate, const struct neighbours *neighbours,
 struct gate_wait {
     const struct neighbours *neighbours;
     int device;
+    const struct due_rule *rule; /* NULL: wait for every busy service */
     uint64_t most_ns, linger_ns;
     uint64_t short_ns; /* limit instead of most_ns while is_short(argument) returns true */
     bool (*is_short)(void *argument);

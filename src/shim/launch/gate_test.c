@@ -68,10 +68,11 @@ static void gate_sees_open_streams_of_device(void **state)
     (void)state;
     set_scene(&scene);
     scene.service->started[7] = 1;
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 0); /* slot not open */
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1, NULL).busy,
+                     0); /* slot not open */
     scene.service->open_streams = 1 << 7;
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 0).busy, 0);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1, NULL).busy, 1 << 3);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 0, NULL).busy, 0);
     scene.service->completed[7] = 1;
     assert_int_equal(hold(&scene, &is_passed), 0);
     assert_false(is_passed);
@@ -155,13 +156,13 @@ static void gate_ignores_stuck_slot_of_service(void **state)
     }
     answers.is_over = true;
     pthread_join(thread, NULL);
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 0);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1, NULL).busy, 0);
     scene.service->started[1]++;
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1, NULL).busy, 1 << 3);
     scene.service->completed[1]++;
     /* The stuck slot advances after all: its remaining work counts. */
     scene.service->completed[0] = 4;
-    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1, NULL).busy, 1 << 3);
     free(scene.service);
 }
 

@@ -5,10 +5,10 @@ static enum latch_turn take_open(struct latch *latch, const struct latch_terms *
 {
     bool has_moved = latch->sum != 0 && look->view.sum != latch->sum;
     latch->sum = look->view.sum;
-    if (latch->is_passing && look->now_ns - latch->turn_ns < terms->pass_ns)
+    if (latch->is_passing && !look->is_held && look->now_ns - latch->turn_ns < terms->pass_ns)
         return LATCH_STAYS;
     latch->is_passing = false;
-    if (!look->view.busy && !(has_moved && terms->linger_ns > 0))
+    if (!look->view.busy && !look->is_held && !(has_moved && terms->linger_ns > 0))
         return LATCH_STAYS;
     latch->is_shut = true;
     latch->turn_ns = latch->busy_ns = look->now_ns;
@@ -23,7 +23,7 @@ static enum latch_turn take_shut(struct latch *latch, const struct latch_terms *
     if (look->view.busy)
         latch->busy_ns = look->now_ns;
     bool is_idle = look->now_ns - latch->busy_ns >= terms->linger_ns && !look->view.busy;
-    if (!is_idle && shut_ns < (is_short ? terms->short_ns : terms->most_ns))
+    if (look->is_held || (!is_idle && shut_ns < (is_short ? terms->short_ns : terms->most_ns)))
         return LATCH_STAYS;
     latch->is_shut = false;
     latch->is_passing = look->view.busy != 0;

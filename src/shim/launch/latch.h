@@ -7,6 +7,8 @@
  *   shut ── all services have been idle for `linger_ns` ───────▶ open
  *   shut ── shut for `most_ns`, and a service is busy: a pass ─▶ open, for at least `pass_ns`
  *
+ * While the agent holds the task (latch_look.is_held), the latch is shut and does not pass.
+ *
  * If linger_ns is above 0, a service that worked between two polls counts as busy.
  */
 #pragma once
@@ -35,6 +37,7 @@ struct latch_look {
     uint64_t now_ns;
     struct gate_view view;
     bool is_short;
+    bool is_held;
 };
 
 enum latch_turn {

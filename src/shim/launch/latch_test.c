@@ -112,6 +112,25 @@ static void collective_shortens_latch_hold(void **state)
     assert_int_equal(latch_take(&latch, &terms, &at), LATCH_PASSES);
 }
 
+static void held_latch_stays_shut(void **state)
+{
+    struct latch latch = {0};
+    struct latch_look held = {.now_ns = 10 * US, .is_held = true};
+    (void)state;
+    assert_int_equal(latch_take(&latch, &usual, &held), LATCH_SHUTS);
+    held.now_ns += 600 * usual.most_ns;
+    held.view.busy = 1;
+    held.is_short = true;
+    assert_int_equal(latch_take(&latch, &usual, &held), LATCH_STAYS);
+    held = (struct latch_look){.now_ns = held.now_ns + US};
+    assert_int_equal(latch_take(&latch, &usual, &held), LATCH_OPENS);
+    /* A pass ends when the hold begins. */
+    assert_int_equal(look(&latch, &usual, 30 * MS, true, 1), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &usual, 60 * MS, true, 1), LATCH_PASSES);
+    held = (struct latch_look){.now_ns = UINT64_C(60000001), .is_held = true};
+    assert_int_equal(latch_take(&latch, &usual, &held), LATCH_SHUTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +140,7 @@ int main(void)
         cmocka_unit_test(latch_passes_after_longest_hold),
         cmocka_unit_test(linger_at_longest_hold_opens_latch),
         cmocka_unit_test(collective_shortens_latch_hold),
+        cmocka_unit_test(held_latch_stays_shut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

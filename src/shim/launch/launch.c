@@ -13,6 +13,24 @@
 
 /* ---- limits ---- */
 
+static void read_gate(struct launch_device *device, const struct limits_device *limits)
+{
+    uint32_t rule = atomic_load_explicit(&limits->gate_rule, RELAXED);
+    uint32_t linger_us = atomic_load_explicit(&limits->linger_us, RELAXED);
+    /* By the rule DUE, idle time says nothing about danger. */
+    uint64_t linger_ns = rule == LIMITS_GATE_DUE ? 0 : (uint64_t)linger_us * CLOCK_US_NS;
+    uint32_t place = atomic_load_explicit(&limits->gate_place, RELAXED);
+    atomic_store_explicit(&device->linger_ns, linger_ns, RELAXED);
+    atomic_store_explicit(&device->gate_place, place == LIMITS_GATE_HOST, RELAXED);
+    atomic_store_explicit(&device->gate_rule, rule == LIMITS_GATE_DUE, RELAXED);
+    atomic_store_explicit(&device->need_us, atomic_load_explicit(&limits->need_us, RELAXED),
+                          RELAXED);
+    atomic_store_explicit(&device->each_us, atomic_load_explicit(&limits->each_us, RELAXED),
+                          RELAXED);
+    atomic_store_explicit(&device->burst_us, atomic_load_explicit(&limits->burst_us, RELAXED),
+                          RELAXED);
+}
+
 static bool read_device(struct launch_device *device, const struct limits_device *limits)
 {
     uint32_t window_us = atomic_load_explicit(&limits->window_us, RELAXED);
@@ -21,11 +39,7 @@ static bool read_device(struct launch_device *device, const struct limits_device
     uint32_t rate = atomic_load_explicit(&limits->rate_permille, RELAXED);
     atomic_store_explicit(&device->window_ns, (uint64_t)window_us * CLOCK_US_NS, RELAXED);
     atomic_store_explicit(&device->gate_ns, (uint64_t)gate_us * CLOCK_US_NS, RELAXED);
-    atomic_store_explicit(&device->linger_ns,
-                          (uint64_t)atomic_load_explicit(&limits->linger_us, RELAXED) * CLOCK_US_NS,
-                          RELAXED);
-    atomic_store_explicit(&device->gate_place, atomic_load_explicit(&limits->gate_place, RELAXED),
-                          RELAXED);
+    read_gate(device, limits);
     atomic_store_explicit(&device->rate_permille, rate < 1000 ? rate : 0, RELAXED);
     atomic_store_explicit(&device->share_permille, share > 0 && share < 100 ? share * 10 : 1000,
                           RELAXED);
@@ -67,6 +81,16 @@ bool launch_is_armed_slowly(struct process *p)
     if (sequence + 1 != atomic_load_explicit(&p->launch->sequence, RELAXED))
         read_limits(p);
     return atomic_load_explicit(&p->launch->is_armed, RELAXED);
+}
+
+const struct due_rule *launch_rule(const struct launch_device *device, struct due_rule *rule)
+{
+    if (atomic_load_explicit(&device->gate_rule, RELAXED) != LIMITS_GATE_DUE)
+        return NULL;
+    rule->need_ns = (uint64_t)atomic_load_explicit(&device->need_us, RELAXED) * CLOCK_US_NS;
+    rule->each_ns = (uint64_t)atomic_load_explicit(&device->each_us, RELAXED) * CLOCK_US_NS;
+    rule->burst_ns = (uint64_t)atomic_load_explicit(&device->burst_us, RELAXED) * CLOCK_US_NS;
+    return rule;
 }
 
 /* ---- lease ---- */
@@ -295,9 +319,11 @@ static void listen(void *argument)
 RARELY static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
 {
     struct process *p = hold->p;
+    struct due_rule rule;
     const struct gate_wait wait = {
         .neighbours = &p->client.neighbours,
         .device = hold->index,
+        .rule = launch_rule(hold->device, &rule),
         .most_ns = gate_ns,
         .linger_ns = atomic_load_explicit(&hold->device->linger_ns, RELAXED),
         .short_ns = short_left_ns(hold),
@@ -480,6 +506,8 @@ static void begin_unmarked(struct process *p, CUstream handle, const struct cost
     atomic_fetch_add(&status->started[STREAMS_SHARED_SLOT], 1);
     if (unmarked)
         atomic_fetch_add(unmarked, 1);
+    if (atomic_load_explicit(&status->burst_begin_ns, RELAXED) == 0)
+        bursts_begin(p, 0, ticket->is_graph);
 }
 
 /* Returns whether this is a kernel of a task, alone or beside others, into a stream with a slot. */
@@ -506,6 +534,9 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
     if (is_task)
         hold_launch(p, stream, entry, is_usual, ticket);
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);
+    if (!is_task && atomic_load_explicit(&p->client.status->burst_begin_ns, RELAXED) == 0 &&
+        atomic_load_explicit(&p->launch->is_service, RELAXED))
+        bursts_begin(p, stream->device, ticket->is_graph);
     if (is_task)
         window_note_begun(&p->launch->devices[stream->device].window, ticket->charge_ns);
     bool is_exact =
@@ -622,6 +653,12 @@ void launch_wait(struct process *p)
         marks_flush(p);
 }
 
+void launch_waited(struct process *p)
+{
+    if (__builtin_expect(atomic_load_explicit(&p->client.status->burst_begin_ns, RELAXED) != 0, 0))
+        bursts_end(p);
+}
+
 /* ---- the whole process ---- */
 
 uint64_t launch_outstanding_ns(struct process *p)
@@ -647,6 +684,7 @@ void launch_reset(struct launch *launch)
     marks_reset(&launch->marks);
     launch->gate = (struct gate){0};
     keeper_reset(&launch->keeper);
+    launch->bursts = (struct bursts){0};
     cost_reset(&launch->costs);
     launch->collectives = (struct collectives){0};
 }

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
+#include "shim/launch/bursts.h"
 #include "shim/launch/collective.h"
 #include "shim/launch/cost.h"
 #include "shim/launch/gate.h"
@@ -53,8 +54,10 @@ struct launch_device {
     _Alignas(64) _Atomic uint64_t slots; /* bit i: slot i belongs to a stream of the device */
     _Atomic uint64_t window_ns;          /* 0: no window */
     _Atomic uint64_t gate_ns, linger_ns;
-    _Atomic uint32_t gate_place;     /* enum limits_gate_place */
-    _Atomic uint32_t rate_permille;  /* 0: no limit */
+    _Atomic uint32_t need_us, each_us, burst_us; /* of the gate's rule DUE */
+    _Atomic uint8_t gate_rule;                   /* enum limits_gate_rule */
+    _Atomic uint8_t gate_place;                  /* enum limits_gate_place */
+    _Atomic uint32_t rate_permille;              /* 0: no limit */
     _Atomic uint32_t share_permille; /* part of the SMs, by which GPU time is weighted */
     _Atomic uint32_t is_exact;       /* exact costs are needed: for a rate, gate or small window */
     /* Every launch writes the window; its cache line must contain nothing that the keeper polls. */
@@ -80,6 +83,7 @@ struct launch {
     struct marks marks;
     struct gate gate;
     struct keeper keeper;
+    struct bursts bursts;
     struct collectives collectives;
     struct costs costs;
 };
@@ -130,6 +134,10 @@ void launch_wait(struct process *p);
 /* Returns whether a collective is outstanding on the device: a collective waits for other
  * processes, which may wait for work that the shim would delay here. */
 bool launch_has_collective(struct process *p, int device);
+/* Call after the program has waited for the device, or has learned that work is done. */
+void launch_waited(struct process *p);
+/* Returns the rule by which the gate of the device shuts; NULL: while a service is busy. */
+const struct due_rule *launch_rule(const struct launch_device *device, struct due_rule *rule);
 /* Returns the outstanding GPU time of all devices in streams with marks; 0: none. */
 uint64_t launch_outstanding_ns(struct process *p);
 /* Resets the state in a forked child. */

@@ -137,6 +137,8 @@ static inline bool synchronises(enum call call)
         CUresult r = p->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                             \
         if (expected.slots && r == CUDA_SUCCESS)                                                   \
             note_done(p, &expected);                                                               \
+        if (r == CUDA_SUCCESS && process_is_ready(p))                                              \
+            launch_waited(p);                                                                      \
         if (synchronises(CALL_##symbol) && process_is_ready(p))                                    \
             (void)pools_settle(p);                                                                 \
         return r;                                                                                  \
