@@ -1,0 +1,701 @@
+#include "device/controller.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "device/controller_internal.h"
+
+enum {
+    LOOK_MS_MAX = 2000, /* a longer gap says nothing about loads */
+    SMOOTH_MS = 700,    /* of the load */
+    SMOOTH_COUNT = 16,  /* requests that the load is at least smoothed over */
+    SMOOTH_MS_MAX = 20000,
+    FIRST_LOAD_MS = 300, /* before the first octave is chosen */
+    SETTLE_MS = 200,     /* requests of the last setting are still being answered */
+    SETTLE_MS_MAX = 800,
+    BACKLOG_MS_MAX = 1000,
+    CALM_MS = 2000, /* before the next faster setting is tried */
+    CALM_SLOW_MS = 5000,
+    CALM_REQUESTS = 50,
+    WAIT_MS = 4000, /* after the first failed trial */
+    WAIT_SEVERE_MS = 60000,
+    WAIT_MS_MAX = 600 * 1000,
+    FORGIVE_MS = 30000,    /* without danger, before the wait is short again */
+    SPEED_MS_LEAST = 1000, /* of a measured speed */
+    SPEED_MS_MAX = 20000,  /* older work loses weight */
+    PROBE_MS_LEAST = 300,
+    PROBE_BURSTS = 20,
+    HELD_LEAST = 20, /* requests that judge a target with tasks held */
+    KERNEL_MS = 10000,
+};
+
+static const double OCTAVE_SLACK = 0.8;
+static const double RECORD_MAX = 3000;                    /* requests */
+static const double FASTER = 1.01;                        /* that justifies a less safe setting */
+static const double SWAP = 1.03;                          /* × the speed of the present setting */
+static const double UNREACHABLE_AT = 3, REACHABLE_AT = 1; /* evidence */
+static const double UNREACHABLE_SLACK = 1.2;              /* × the late requests with tasks held */
+static const double DEFAULT_TARGET = 1.10;
+static const double TRIAL_PART = 0.1; /* of the allowed late requests */
+static const double TRIAL_CREDIT_FIRST = 8, TRIAL_CREDIT_MAX = 8, TRIAL_COST = 1;
+static const double BUDGET_MAX = 20;
+static const double CHANGES_MAX = 10, CHANGES_PER_MINUTE = 6;
+static const double COUNT_MAX = 1e9;
+
+void controller_init(struct controller *c, struct controller_memory *memory)
+{
+    *c = (struct controller){.memory = memory,
+                             .setting = CONTROLLER_FREE,
+                             .credit = TRIAL_CREDIT_FIRST,
+                             .changes = CHANGES_MAX};
+}
+
+static struct controller_pair *pair_of(struct controller *c)
+{
+    return &c->memory->pairs[c->pair];
+}
+
+static struct controller_record *record_of(struct controller *c, int setting)
+{
+    return &pair_of(c)->records[setting];
+}
+
+static const struct controller_solo *solo_of(const struct controller *c)
+{
+    return &c->memory->solos[c->solo];
+}
+
+__attribute__((format(printf, 2, 3))) static void explain(struct controller *c, const char *format,
+                                                          ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(c->cause, sizeof c->cause, format, args);
+    va_end(args);
+}
+
+/* ---- the target ---- */
+
+static double allowed_fraction(const struct controller_look *look)
+{
+    double percentile = look->percentile > 0 ? look->percentile : 99;
+    return fmin(0.5, fmax(1e-4, 1 - percentile / 100));
+}
+
+/* Part of the time that requests or bursts would take alone at the present load. */
+static double utilisation(const struct controller *c)
+{
+    const struct controller_solo *solo = solo_of(c);
+    if (solo->busy_fraction >= 0.95) /* the next burst follows the last one, at any speed */
+        return 1;
+    if (solo->request_us > 0 && solo->requests > 0)
+        return fmin(0.94, c->rate * solo->request_us / 1e6);
+    return fmin(0.94, solo->busy_fraction > 0 ? solo->busy_fraction : c->busy_fraction);
+}
+
+static double held_part(struct controller *c)
+{
+    const struct controller_record *r = record_of(c, CONTROLLER_PAUSE);
+    return r->answered > 0 ? r->late / r->answered : 0;
+}
+
+static struct controller_aim aim_of(struct controller *c, const struct controller_look *look)
+{
+    const struct controller_solo *solo = solo_of(c);
+    struct controller_aim aim = {.allowed = allowed_fraction(look)};
+    bool has_bursts = false;
+    double alone_us = solo->latency_us;
+    for (int k = 0; k < CONTROLLER_KINDS; k++)
+        has_bursts = has_bursts || solo->bursts[k] >= 1;
+    if (!(alone_us > 0))
+        alone_us = controller_need_us(solo, look->reports_requests);
+    double target = DEFAULT_TARGET;
+    if (look->slo_us > 0 && alone_us > 0 && !c->is_unreachable)
+        target = fmax(1, look->slo_us / alone_us);
+    if (alone_us > 0)
+        aim.stretch = controller_stretch_allowed(target, utilisation(c));
+    aim.by_requests = look->slo_us > 0 && look->has_requests;
+    if (c->is_unreachable && (has_bursts || solo->latency_us > 0))
+        aim.by_requests = false;
+    else if (c->is_unreachable)
+        aim.allowed = fmin(0.9, fmax(aim.allowed, UNREACHABLE_SLACK * held_part(c)));
+    return aim;
+}
+
+/* Beside an unreachable target, and without an SLO, tasks are gated and no more. */
+static int safest(const struct controller *c, const struct controller_look *look)
+{
+    bool has_target = look->slo_us > 0 && look->has_requests && !c->is_unreachable;
+    return has_target ? CONTROLLER_PAUSE : CONTROLLER_STRICT_100;
+}
+
+static bool is_possible(const struct controller *c, const struct controller_look *look, int s)
+{
+    return s <= safest(c, look) &&
+           (!controller_uses_due(s) || controller_need_us(solo_of(c), look->reports_requests) > 0);
+}
+
+static void judge_reach(struct controller *c, const struct controller_look *look)
+{
+    if (!(look->slo_us > 0) || !look->has_requests) {
+        c->is_unreachable = false;
+        return;
+    }
+    const struct controller_record *held = record_of(c, CONTROLLER_PAUSE);
+    double answered = held->answered, late = held->late;
+    int32_t place = controller_pair_nearest(c->memory, c->service, 0, c->octave);
+    const struct controller_pair *absent = place >= 0 ? &c->memory->pairs[place] : NULL;
+    if (absent && absent->octave == c->octave &&
+        absent->records[CONTROLLER_PAUSE].answered >= HELD_LEAST) {
+        answered = absent->records[CONTROLLER_PAUSE].answered;
+        late = absent->records[CONTROLLER_PAUSE].late;
+    }
+    double evidence = controller_late_evidence(allowed_fraction(look), answered, late);
+    if (answered >= HELD_LEAST && evidence >= UNREACHABLE_AT)
+        c->is_unreachable = true;
+    else if (evidence < REACHABLE_AT)
+        c->is_unreachable = false;
+}
+
+/* ---- speeds ---- */
+
+static bool is_measured(const struct controller_record *r)
+{
+    return r->work_ms >= SPEED_MS_LEAST && r->work > 0;
+}
+
+/* Returns the measured speed, or the assumed one relative to the setting in force. */
+static double speed_of(struct controller *c, int s)
+{
+    const struct controller_record *r = record_of(c, s), *now = record_of(c, c->setting);
+    double prior = controller_prior_speed(s), prior_now = controller_prior_speed(c->setting);
+    if (is_measured(now) && is_measured(r))
+        return r->work / r->work_ms;
+    if (is_measured(now) && prior_now > 0)
+        return now->work / now->work_ms * prior / prior_now;
+    return prior;
+}
+
+/* ---- changes ---- */
+
+static void enter(struct controller *c, int setting)
+{
+    if (setting == CONTROLLER_PAUSE && c->setting != CONTROLLER_PAUSE)
+        c->paused_ms = c->now_ms;
+    if (setting != CONTROLLER_PAUSE)
+        c->paused_ms = 0;
+    c->setting = setting;
+    c->since_ms = c->calm_ms = c->now_ms;
+    c->evidence = (struct controller_evidence){0};
+    c->is_trial = false;
+    c->backlog_ms = 0;
+}
+
+static void settle(struct controller *c, int setting)
+{
+    enter(c, setting);
+    pair_of(c)->setting = setting;
+}
+
+/* Returns the fastest setting that keeps the target, as far as is known, for the present pair. */
+static int remembered(struct controller *c, const struct controller_look *look)
+{
+    int best = pair_of(c)->setting;
+    bool is_found = best <= safest(c, look) && record_of(c, best)->trust == CONTROLLER_SAFE;
+    for (int s = 0; s < CONTROLLER_PAUSE && !is_found; s++)
+        if (is_possible(c, look, s) && record_of(c, s)->trust == CONTROLLER_SAFE) {
+            best = s;
+            is_found = true;
+        }
+    return is_found ? best : -1;
+}
+
+static int first_setting(struct controller *c, const struct controller_look *look)
+{
+    int known = remembered(c, look);
+    if (known >= 0)
+        return known;
+    for (int s = CONTROLLER_DUE; s < safest(c, look); s++)
+        if (is_possible(c, look, s) && record_of(c, s)->trust != CONTROLLER_UNSAFE)
+            return s;
+    return safest(c, look) < CONTROLLER_PAUSE ? safest(c, look) : CONTROLLER_RATE_100;
+}
+
+/* Enters the pair of the present programs and load. */
+static bool enter_pair(struct controller *c)
+{
+    bool is_new = false;
+    int32_t from = controller_pair_nearest(c->memory, c->service, c->neighbours, c->octave);
+    struct controller_pair old = {0};
+    if (from >= 0)
+        old = c->memory->pairs[from];
+    c->pair = controller_pair_place(c->memory, c->service, c->neighbours, c->octave, &is_new);
+    if (is_new && from >= 0)
+        controller_pair_inherit(pair_of(c), &old);
+    for (int s = 0; s < CONTROLLER_SETTINGS; s++)
+        c->failed_ms[s] = c->now_ms;
+    return is_new;
+}
+
+static void begin_pair(struct controller *c, const struct controller_look *look)
+{
+    bool is_service = c->service == look->service;
+    c->service = look->service;
+    c->neighbours = look->neighbours;
+    c->solo = controller_solo_place(c->memory, c->service);
+    if (!is_service) {
+        c->rate = c->busy_fraction = 0;
+        c->octave = 0;
+        c->has_looked = false;
+    }
+    int32_t place = controller_pair_recent(c->memory, c->service, c->neighbours);
+    if (!is_service && place >= 0) /* until the load is known */
+        c->octave = c->memory->pairs[place].octave;
+    (void)enter_pair(c);
+    c->is_unreachable = false;
+    c->kernel_us = 0;
+    c->credit = TRIAL_CREDIT_FIRST;
+    c->budget = 0;
+    bool is_known = controller_need_us(solo_of(c), look->reports_requests) > 0;
+    c->is_learning = c->neighbours != 0 && !is_known && remembered(c, look) < 0;
+    enter(c, c->neighbours == 0 ? CONTROLLER_FREE : first_setting(c, look));
+    explain(c, c->neighbours == 0 ? "no tasks"
+               : c->is_learning   ? "measuring the service with "
+                                    "tasks held"
+                                  : "new neighbours");
+}
+
+static void enter_load(struct controller *c, const struct controller_look *look)
+{
+    int before = c->setting;
+    bool is_new = enter_pair(c);
+    if (c->neighbours == 0 || c->is_learning)
+        return;
+    int known = is_new ? -1 : remembered(c, look);
+    if (known >= 0 && record_of(c, before)->trust == CONTROLLER_SAFE &&
+        is_possible(c, look, before) && speed_of(c, known) <= speed_of(c, before) * SWAP)
+        known = before;
+    if (known < 0 || known == before || (known < before && c->changes < 1)) {
+        c->is_trial = false;
+        return;
+    }
+    c->changes -= known < before;
+    enter(c, known);
+    explain(c, "kept the target at this load before");
+}
+
+/* ---- danger ---- */
+
+static void mark_unsafe(struct controller *c, enum controller_verdict verdict)
+{
+    struct controller_record *r = record_of(c, c->setting);
+    int least = verdict == CONTROLLER_SEVERE ? WAIT_SEVERE_MS : WAIT_MS;
+    if (r->trust != CONTROLLER_SAFE || c->is_trial)
+        r->wait_ms = r->wait_ms > WAIT_MS_MAX / 2 ? WAIT_MS_MAX : 2 * r->wait_ms;
+    if (r->wait_ms < least)
+        r->wait_ms = least;
+    r->trust = CONTROLLER_UNSAFE;
+    c->failed_ms[c->setting] = c->now_ms;
+}
+
+/* Returns the fastest safer setting believed safe; -1: none. */
+static int safer(struct controller *c, const struct controller_look *look,
+                 enum controller_verdict verdict)
+{
+    int best = -1, last = -1;
+    double best_speed = -1;
+    if (c->is_trial && record_of(c, c->back)->trust != CONTROLLER_UNSAFE &&
+        is_possible(c, look, c->back))
+        return c->back;
+    for (int s = c->setting + 1; s <= safest(c, look); s++) {
+        const struct controller_record *r = record_of(c, s);
+        bool is_near = verdict == CONTROLLER_SEVERE && s == c->setting + 1;
+        if (!is_possible(c, look, s))
+            continue;
+        last = s;
+        if (r->trust == CONTROLLER_UNSAFE || (is_near && r->trust != CONTROLLER_SAFE))
+            continue;
+        double speed = speed_of(c, s);
+        if (speed > best_speed * FASTER || best < 0) {
+            best = s;
+            best_speed = speed;
+        }
+    }
+    return best >= 0 ? best : last;
+}
+
+static void fall(struct controller *c, const struct controller_look *look,
+                 const struct controller_aim *aim, enum controller_verdict verdict)
+{
+    const char *name = controller_setting_name(c->setting);
+    int from = c->setting;
+    if (aim->by_requests)
+        explain(c, "%s was %.1f %% late", name,
+                100 * c->evidence.late / fmax(1, c->evidence.answered));
+    else
+        explain(c, "%s stretched bursts %.2f times", name, controller_stretch(&c->evidence));
+    int next = safer(c, look, verdict);
+    if (next < 0) { /* no safer setting: judge this one anew */
+        c->evidence.alarm = 0;
+        c->calm_ms = c->now_ms;
+        return;
+    }
+    mark_unsafe(c, verdict);
+    bool was_trial = c->is_trial;
+    int64_t passed_ms = c->now_ms - c->since_ms;
+    settle(c, next);
+    if (record_of(c, next)->trust == CONTROLLER_SAFE)
+        c->backlog_ms = passed_ms < BACKLOG_MS_MAX ? passed_ms : BACKLOG_MS_MAX;
+    if (was_trial && next > from)
+        c->credit -= TRIAL_COST;
+}
+
+/* ---- calm ---- */
+
+/* Returns the setting to try next; -1: none. */
+static int next_faster(struct controller *c, const struct controller_look *look)
+{
+    double now = speed_of(c, c->setting);
+    for (int s = c->setting - 1; s >= 0; s--) {
+        const struct controller_record *r = record_of(c, s);
+        if (!is_possible(c, look, s))
+            continue;
+        if (r->trust == CONTROLLER_UNSAFE && c->now_ms - c->failed_ms[s] < r->wait_ms)
+            return -1;
+        if (speed_of(c, s) > now * FASTER)
+            return s;
+    }
+    return -1;
+}
+
+/* Returns a safer setting whose speed is worth a measurement; -1: none. The strict gate may be the
+ * faster one, because the service then needs less time. If it is, a smaller window may be, too. */
+static int next_unmeasured(struct controller *c, const struct controller_look *look)
+{
+    const struct controller_record *now = record_of(c, c->setting);
+    if (!is_measured(now))
+        return -1;
+    if (c->setting < CONTROLLER_STRICT_1000)
+        return record_of(c, CONTROLLER_STRICT_1000)->work_ms < SPEED_MS_LEAST
+                   ? CONTROLLER_STRICT_1000
+                   : -1;
+    int next = c->setting + 1;
+    if (next > CONTROLLER_STRICT_100 || next > safest(c, look) ||
+        record_of(c, next)->work_ms >= SPEED_MS_LEAST)
+        return -1;
+    for (int s = c->setting - 1; s >= 0; s--)
+        if (is_measured(record_of(c, s)))
+            return speed_of(c, s) * FASTER < speed_of(c, c->setting) ? next : -1;
+    return -1;
+}
+
+/* Returns a setting that kept the target and was measured to be faster; -1: none. */
+static int measured_faster(struct controller *c, const struct controller_look *look)
+{
+    const struct controller_record *now = record_of(c, c->setting);
+    int best = -1;
+    double best_speed = now->work / fmax(1, now->work_ms) * SWAP;
+    if (!is_measured(now))
+        return -1;
+    for (int s = 0; s < CONTROLLER_PAUSE; s++) {
+        const struct controller_record *r = record_of(c, s);
+        if (s == c->setting || r->trust != CONTROLLER_SAFE || !is_measured(r) ||
+            !is_possible(c, look, s) || r->work / r->work_ms <= best_speed)
+            continue;
+        best = s;
+        best_speed = r->work / r->work_ms;
+    }
+    return best;
+}
+
+static bool has_evidence(struct controller *c)
+{
+    double count = fmax(c->evidence.answered, c->evidence.bursts);
+    int64_t passed_ms = c->now_ms - c->since_ms;
+    if (c->is_trial && c->back < c->setting) /* a trial of the speed alone */
+        return record_of(c, c->setting)->work_ms >= SPEED_MS_LEAST;
+    return passed_ms >= CALM_MS && (count >= CALM_REQUESTS || passed_ms >= CALM_SLOW_MS);
+}
+
+static void pass_trial(struct controller *c)
+{
+    const struct controller_record *back = record_of(c, c->back);
+    const struct controller_record *r = record_of(c, c->setting);
+    c->is_trial = false;
+    double least = c->back > c->setting ? (1 + FASTER) / 2 : 1;
+    if (is_measured(back) && is_measured(r) &&
+        r->work / r->work_ms < back->work / back->work_ms * least) {
+        explain(c, "%s was no faster for tasks", controller_setting_name(c->setting));
+        settle(c, c->back);
+        return;
+    }
+    pair_of(c)->setting = c->setting;
+}
+
+static void in_calm(struct controller *c, const struct controller_look *look)
+{
+    struct controller_record *r = record_of(c, c->setting);
+    if (!has_evidence(c))
+        return;
+    if (r->trust != CONTROLLER_SAFE) {
+        r->trust = CONTROLLER_SAFE;
+        pair_of(c)->setting = c->setting;
+    }
+    if (c->is_trial) {
+        pass_trial(c);
+        return;
+    }
+    if (c->now_ms - c->calm_ms >= FORGIVE_MS)
+        r->wait_ms = 0;
+    int swap = measured_faster(c, look), next = next_faster(c, look);
+    if (next < 0 || c->credit < TRIAL_COST)
+        next = next_unmeasured(c, look);
+    if (c->changes < 1 || (swap < 0 && next < 0))
+        return;
+    c->changes -= 1;
+    c->back = c->setting;
+    if (swap >= 0) {
+        explain(c, "measured faster for tasks than %s", controller_setting_name(c->setting));
+        settle(c, swap);
+        return;
+    }
+    explain(c, "trial after %s was calm", controller_setting_name(c->setting));
+    enter(c, next);
+    c->is_trial = true;
+    c->trial_late = 0;
+}
+
+/* ---- looks ---- */
+
+static double bursts_of(const struct controller_bursts bursts[CONTROLLER_KINDS])
+{
+    double sum = 0;
+    for (int k = 0; k < CONTROLLER_KINDS; k++)
+        sum += fmin((double)bursts[k].count, COUNT_MAX);
+    return sum;
+}
+
+static void follow_load(struct controller *c, const struct controller_look *look, double passed_ms)
+{
+    double count = look->has_requests ? fmin((double)look->answered, COUNT_MAX)
+                                      : bursts_of(look->alone) + bursts_of(look->beside);
+    if (!(passed_ms > 0))
+        return;
+    /* A slow load needs more time for the same precision. */
+    double smooth_ms = fmin(SMOOTH_MS_MAX, fmax(SMOOTH_MS, SMOOTH_COUNT * 1000 / c->rate));
+    double part = passed_ms / (passed_ms + (c->rate > 0 ? smooth_ms : SMOOTH_MS));
+    double rate = count * 1000 / passed_ms;
+    c->rate += (rate - c->rate) * (c->rate > 0 ? part : 1);
+    if (look->busy_fraction >= 0)
+        c->busy_fraction += (fmin(1, look->busy_fraction) - c->busy_fraction) * part;
+    c->kernel_us *= 1 - fmin(1, passed_ms / KERNEL_MS);
+    if (look->kernel_us > c->kernel_us)
+        c->kernel_us = fmin(look->kernel_us, COUNT_MAX);
+    c->credit = fmin(TRIAL_CREDIT_MAX,
+                     c->credit + (look->has_requests ? count * allowed_fraction(look) * TRIAL_PART
+                                                     : passed_ms / 1000 * TRIAL_PART));
+    c->changes = fmin(CHANGES_MAX, c->changes + passed_ms / 60000 * CHANGES_PER_MINUTE);
+}
+
+/* Returns whether the load moved to another octave. */
+static bool moves(struct controller *c)
+{
+    if (!(c->rate > 0.01))
+        return false;
+    double octave = log2(c->rate);
+    if (fabs(octave - c->octave) <= OCTAVE_SLACK)
+        return false;
+    c->octave = (int32_t)lround(octave);
+    return true;
+}
+
+/* Time after a change for which requests suffer from the last setting: the queue that a failed
+ * trial has left shrinks slowly. */
+static int64_t settle_ms(const struct controller *c, const struct controller_look *look)
+{
+    double ms = SETTLE_MS + fmin(2 * look->slo_us / 1000, SETTLE_MS_MAX);
+    return (ms < SETTLE_MS_MAX ? (int64_t)ms : SETTLE_MS_MAX) + c->backlog_ms;
+}
+
+static void remember(struct controller *c, const struct controller_look *look, double passed_ms)
+{
+    bool is_held = c->neighbours == 0 || c->is_learning;
+    struct controller_record *r = record_of(c, is_held ? CONTROLLER_PAUSE : c->setting);
+    double answered = look->has_requests ? fmin((double)look->answered, COUNT_MAX) : 0;
+    double late = fmin((double)look->late, answered);
+    r->answered += answered;
+    r->late += late;
+    if (r->answered > RECORD_MAX) {
+        r->late *= RECORD_MAX / r->answered;
+        r->answered = RECORD_MAX;
+    }
+    if (is_held)
+        return;
+    if (look->work >= 0) {
+        r->work += look->work;
+        r->work_ms += passed_ms;
+        if (r->work_ms > SPEED_MS_MAX) {
+            r->work *= SPEED_MS_MAX / r->work_ms;
+            r->work_ms = SPEED_MS_MAX;
+        }
+    }
+    double spare = allowed_fraction(look) * answered - late;
+    if (!c->is_trial)
+        c->budget = fmax(-BUDGET_MAX, fmin(BUDGET_MAX, c->budget + spare));
+    if (c->is_trial && spare < 0) {
+        c->credit += spare;
+        c->trial_late -= spare;
+    }
+}
+
+static void end_learning(struct controller *c, const struct controller_look *look)
+{
+    int64_t passed_ms = c->now_ms - c->since_ms;
+    double bursts = 0;
+    for (int k = 0; k < CONTROLLER_KINDS; k++)
+        bursts += solo_of(c)->bursts[k];
+    bool is_enough =
+        bursts >= PROBE_BURSTS && (!look->has_requests || solo_of(c)->requests >= PROBE_BURSTS);
+    if (passed_ms < PROBE_MS_LEAST || (passed_ms < CONTROLLER_PROBE_MS && !is_enough))
+        return;
+    c->is_learning = false;
+    explain(c, "new neighbours");
+    settle(c, first_setting(c, look));
+}
+
+static bool is_tested(struct controller *c)
+{
+    return !c->is_trial && record_of(c, c->setting)->trust == CONTROLLER_SAFE;
+}
+
+static void decide(struct controller *c, const struct controller_look *look,
+                   const struct controller_aim *aim)
+{
+    if (c->setting > safest(c, look) || !is_possible(c, look, c->setting)) {
+        explain(c, "the target is missed while tasks are held");
+        settle(c, c->setting > safest(c, look) ? CONTROLLER_STRICT_250 : first_setting(c, look));
+        return;
+    }
+    bool is_tested = !c->is_trial && record_of(c, c->setting)->trust == CONTROLLER_SAFE;
+    enum controller_verdict verdict = controller_judge(&c->evidence, aim, is_tested, c->budget < 0);
+    if (verdict >= CONTROLLER_DANGER)
+        fall(c, look, aim, verdict);
+    else if (verdict == CONTROLLER_CALM)
+        in_calm(c, look);
+}
+
+static void advance(struct controller *c, const struct controller_look *look, double passed_ms)
+{
+    bool is_alone = c->neighbours == 0 || c->is_learning || c->setting == CONTROLLER_PAUSE;
+    bool is_settled = c->now_ms - c->since_ms > settle_ms(c, look);
+    if (!is_alone || c->alone_ms == 0)
+        c->alone_ms = c->now_ms;
+    follow_load(c, look, passed_ms);
+    double alone_ms = (double)(c->now_ms - c->alone_ms);
+    controller_solo_learn(&c->memory->solos[c->solo], look, passed_ms, alone_ms,
+                          is_alone && (c->neighbours == 0 || alone_ms > PROBE_MS_LEAST / 2.0));
+    if (c->now_ms - c->since_ms >= FIRST_LOAD_MS && moves(c))
+        enter_load(c, look);
+    if (is_settled || c->neighbours == 0)
+        remember(c, look, passed_ms);
+    judge_reach(c, look);
+    if (c->neighbours == 0)
+        return;
+    if (c->is_learning) {
+        end_learning(c, look);
+        return;
+    }
+    struct controller_aim aim = aim_of(c, look);
+    if (!is_settled)
+        return;
+    controller_evidence_add(&c->evidence, &aim, look, solo_of(c), c->rate, is_tested(c));
+    decide(c, look, &aim);
+}
+
+/* ---- the answer ---- */
+
+static void say_why(const struct controller *c, struct controller_answer *ret)
+{
+    const char *name = c->is_learning ? "pause" : controller_setting_name(ret->setting);
+    const char *unreachable = c->is_unreachable ? "; the target is missed without tasks, too" : "";
+    if (ret->late_fraction >= 0 && ret->target_us > 0)
+        (void)snprintf(
+            ret->why, sizeof ret->why, "%s: %.2g %% of requests late of %.2g %% allowed%s; %.64s",
+            name, 100 * ret->late_fraction, 100 * ret->allowed_fraction, unreachable, c->cause);
+    else if (ret->stretch > 0)
+        (void)snprintf(ret->why, sizeof ret->why,
+                       "%s: bursts last %.2f times as long as alone, %.2f allowed%s; %.64s", name,
+                       ret->stretch, ret->allowed_stretch, unreachable, c->cause);
+    else
+        (void)snprintf(ret->why, sizeof ret->why, "%s: %.100s", name, c->cause);
+}
+
+static void answer(struct controller *c, const struct controller_look *look, int before,
+                   bool was_learning, struct controller_answer *ret)
+{
+    struct controller_aim aim = aim_of(c, look);
+    const struct controller_record *r = record_of(c, c->setting);
+    struct controller_facts facts = {look->reports_requests, aim.stretch, c->kernel_us};
+    int setting = c->is_learning ? CONTROLLER_PAUSE : c->setting;
+    bool has_failed =
+        c->setting == CONTROLLER_PAUSE && c->paused_ms > 0 && !c->is_unreachable &&
+        c->now_ms - c->paused_ms >= CONTROLLER_GIVE_UP_MS &&
+        controller_late_evidence(aim.allowed, c->evidence.recent, c->evidence.recent_late) > 0;
+    *ret = (struct controller_answer){
+        .setting = setting,
+        .limits = controller_limits_of(setting, solo_of(c), &facts),
+        .is_changed = c->setting != before || c->is_learning != was_learning,
+        .is_learning = c->is_learning,
+        .is_trial = c->is_trial,
+        .is_unreachable = c->is_unreachable,
+        .gives_up = has_failed,
+        .target_us = look->slo_us > 0 ? look->slo_us : 0,
+        .allowed_fraction = look->has_requests && look->slo_us > 0 ? aim.allowed : 0,
+        .late_fraction = -1,
+        .stretch = controller_stretch(&c->evidence),
+        .allowed_stretch = aim.stretch,
+        .solo_latency_us = solo_of(c)->latency_us,
+        .task_speed = c->neighbours != 0 && is_measured(r) ? 1000 * r->work / r->work_ms : -1};
+    if (look->slo_us > 0 && c->evidence.recent > 0)
+        ret->late_fraction = c->evidence.recent_late / c->evidence.recent;
+    say_why(c, ret);
+}
+
+static double bounded(double value, double otherwise)
+{
+    return value >= 0 && value <= COUNT_MAX ? value : otherwise; /* false for NaN */
+}
+
+static struct controller_look sane(const struct controller_look *claims)
+{
+    struct controller_look look = *claims;
+    look.slo_us = bounded(look.slo_us, 0);
+    look.percentile = bounded(look.percentile, 0);
+    look.latency_us = bounded(look.latency_us, 0);
+    look.busy_fraction = bounded(look.busy_fraction, -1);
+    look.work = bounded(look.work, -1);
+    look.kernel_us = bounded(look.kernel_us, 0);
+    if (look.late > look.answered)
+        look.late = look.answered;
+    return look;
+}
+
+void controller_look(struct controller *c, const struct controller_look *claims,
+                     struct controller_answer *ret)
+{
+    const struct controller_look clean = sane(claims), *look = &clean;
+    int before = c->setting;
+    bool was_learning = c->is_learning;
+    int64_t now_ms = look->now_ms > c->now_ms ? look->now_ms : c->now_ms;
+    double passed_ms = c->has_looked ? (double)(now_ms - c->now_ms) : 0;
+    c->now_ms = now_ms;
+    if (!c->has_looked || look->service != c->service || look->neighbours != c->neighbours)
+        begin_pair(c, look);
+    else if (passed_ms <= LOOK_MS_MAX)
+        advance(c, look, passed_ms);
+    else
+        enter(c, c->setting);
+    c->has_looked = true;
+    answer(c, look, before, was_learning, ret);
+}

@@ -1,0 +1,62 @@
+/* Parts of the controller: see device/controller.h. */
+#pragma once
+#include "device/controller.h"
+
+/* ---- settings ---- */
+
+struct controller_facts {
+    bool reports_requests;
+    double allowed_stretch;
+    double kernel_us;
+};
+/* Returns the speed of tasks that is assumed before measurements, relative to FREE. */
+double controller_prior_speed(enum controller_setting setting);
+bool controller_uses_due(enum controller_setting setting);
+/* Returns the time that a request or burst needs alone, for the rule DUE; 0: unknown. */
+double controller_need_us(const struct controller_solo *solo, bool reports_requests);
+struct controller_limits controller_limits_of(enum controller_setting setting,
+                                              const struct controller_solo *solo,
+                                              const struct controller_facts *facts);
+
+/* ---- memory ---- */
+
+/* Return the place of a pair or service, created if necessary; `ret_is_new` may be NULL. */
+int32_t controller_pair_place(struct controller_memory *m, uint64_t service, uint64_t neighbours,
+                              int octave, bool *ret_is_new);
+int32_t controller_solo_place(struct controller_memory *m, uint64_t service);
+/* Returns the place of the pair with the nearest octave, or -1. */
+int32_t controller_pair_nearest(const struct controller_memory *m, uint64_t service,
+                                uint64_t neighbours, int octave);
+/* Returns the place of the pair that was used last, at any load, or -1. */
+int32_t controller_pair_recent(const struct controller_memory *m, uint64_t service,
+                               uint64_t neighbours);
+/* Copies the conclusions about another load of the same pair that still hold. */
+void controller_pair_inherit(struct controller_pair *to, const struct controller_pair *from);
+/* Adds what is known about the service alone. `is_whole`: no task worked since the last look. */
+void controller_solo_learn(struct controller_solo *s, const struct controller_look *look,
+                           double passed_ms, double alone_ms, bool is_whole);
+
+/* ---- evidence ---- */
+
+/* The target, as the present evidence can judge it. */
+struct controller_aim {
+    bool by_requests;
+    double allowed; /* fraction of late requests */
+    double stretch; /* 0: unknown */
+};
+
+enum controller_verdict { CONTROLLER_CALM, CONTROLLER_DOUBT, CONTROLLER_DANGER, CONTROLLER_SEVERE };
+
+/* Returns the logarithm of the likelihood of too many late requests over few; grows with
+ * `late`. */
+double controller_late_evidence(double allowed, double answered, double late);
+double controller_stretch_allowed(double target, double busy_fraction);
+void controller_evidence_add(struct controller_evidence *e, const struct controller_aim *aim,
+                             const struct controller_look *look, const struct controller_solo *solo,
+                             double rate, bool is_tested);
+/* Returns the stretch; 0: unknown. */
+double controller_stretch(const struct controller_evidence *e);
+/* `is_tested`: the setting has kept the target before. */
+enum controller_verdict controller_judge(const struct controller_evidence *e,
+                                         const struct controller_aim *aim, bool is_tested,
+                                         bool is_overspent);
