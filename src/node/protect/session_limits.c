@@ -7,6 +7,7 @@ enum {
     /* window without a service: work that a killed process may leave without harm to others */
     WINDOW_ALONE_US = 20000,
     FULL_PERCENT = 100,
+    MS_US = 1000,
     PERMILLE_OF_PERCENT = 10,
 };
 
@@ -145,6 +146,7 @@ void session_fill_limits(struct session *s)
     atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
     page->device_count = (uint32_t)s->terms->device_count;
+    atomic_store(&page->target_us, is_task ? 0 : (uint64_t)(s->terms->slo_latency_ms * MS_US));
     atomic_store(&page->fence_ms, s->registrar->fence_ms);
     atomic_store(&page->lease_deadline_ms, is_task ? s->registrar->lease_deadline_ms : 0);
     for (int i = 0; i < s->terms->device_count; i++) {

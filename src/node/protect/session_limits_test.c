@@ -215,13 +215,38 @@ static void busy_fraction_follows_service_marks(void **state)
     leave(&c);
 }
 
+static void service_gets_target_of_slo(void **state)
+{
+    struct fixture *f = *state;
+    struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
+    service.slo_latency_ms = 12.5;
+    service.slo_percentile = 99;
+    struct session *w = make_session(f, "7.1", &task, -1),
+                   *s = make_session(f, "8.1", &service, -1);
+    struct client c;
+    join(f, "7.1", &c);
+    assert_int_equal(c.limits->target_us, 0);
+    leave(&c);
+    join(f, "8.1", &c);
+    const uint64_t features = LIMITS_HAS_DUE | LIMITS_HAS_ADVICE;
+    assert_int_equal(c.limits->target_us, 12500);
+    assert_int_equal(c.limits->header.features & features, features);
+    session_free(s);
+    session_free(w);
+    leave(&c);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(limits_and_reasons_follow_neighbours),    CASE(share_reason_shows_measured_sms),
-        CASE(description_states_enforced_terms),       CASE(limits_follow_device_division),
-        CASE(rate_never_drops_below_guaranteed_share), CASE(busy_fraction_follows_service_marks),
+        CASE(limits_and_reasons_follow_neighbours),
+        CASE(share_reason_shows_measured_sms),
+        CASE(description_states_enforced_terms),
+        CASE(limits_follow_device_division),
+        CASE(rate_never_drops_below_guaranteed_share),
+        CASE(busy_fraction_follows_service_marks),
+        CASE(service_gets_target_of_slo),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
