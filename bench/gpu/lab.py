@@ -80,9 +80,9 @@ def output_of(*command, timeout=20):
 class Part:
     """The result of one part: facts, points, bars, and untested items."""
 
-    def __init__(self, name, what, test=None):
+    def __init__(self, name, what, test=None, kind="protection-"):
         run = os.environ.get("GPUMUX_RUN", "1")
-        self.path = OUT / f"protection-{name}{'' if run == '1' else '-' + run}.json"
+        self.path = OUT / f"{kind}{name}{'' if run == '1' else '-' + run}.json"
         self.is_test = test is not None  # bars that must also hold on an emulated device
         gpu = output_of("nvidia-smi", "--query-gpu=name,driver_version,memory.total",
                         "--format=csv,noheader") if not EMULATED else ""
