@@ -2,10 +2,10 @@
 itself, this program answers with kernels of gpumux-burn, without PyTorch.
 
 Commands come on standard input, one a line; each is answered with one JSON object on standard
-output. The first object, {"loaded": ...}, says that the program has started; it has not used the
-device yet.
+output. The first object, {"loaded": ...}, says that the program has started; it has not used
+the device yet.
 
-  load                                 makes the network and warms it up; the other commands load too
+  load                                 makes the network and warms it up; so do the other commands
   capacity SECONDS                     requests per second, one after the other
   serve RATE REQUESTS SEED [MS ...]    answers Poisson arrivals; counts latencies above each MS
   quit
@@ -72,7 +72,7 @@ class Reports:
             self.latency(self.handle, int(latency_s * 1e6))
 
 
-# ---- what answers a request ----
+# ---- workers: each answers a request ----
 
 class Network:
     """A network in PyTorch, eager or as one CUDA graph a request."""

@@ -3,10 +3,10 @@
 Eager, or with --compile through torch.compile. Commands come on standard input, one a line: `load`
 makes the network and warms it up (the first `run` does, too), `run` and `pause` start and stop the
 training, `quit` ends the program. The end of standard input only ends the commands. Output:
-`loaded` and `ready` once, `paused` after each pause (also of a paused task), and for each window of --window seconds
-`t START END samples/s N`, on CLOCK_MONOTONIC, so that a reader can select the time in which another
-program ran. The task also pauses while the file --pause-file exists; --run starts without a
-command.
+`loaded` and `ready` once, `paused` after each pause (also of a paused task), and for each window of
+--window seconds `t START END samples/s N`, on CLOCK_MONOTONIC, so that a reader can select the time
+in which another program ran. The task also pauses while the file --pause-file exists; --run starts
+without a command.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def make_step(options):
         step()
     wait()
     if options.device == "cuda":
-        torch.cuda.empty_cache()  # what only the warm-up needed
+        torch.cuda.empty_cache()  # the warm-up needed more
         step()
         wait()
     return step, wait
@@ -75,7 +75,8 @@ class Commands:
 
     def __init__(self, options):
         self.file, self.options = options.pause_file, options
-        self.wants_run, self.is_over, self.wants_load, self.is_open = options.run, False, False, True
+        self.wants_run, self.wants_load = options.run, False
+        self.is_over, self.is_open = False, True
         self.rest, self.owes_answer = b"", False
 
     def read(self, seconds):

@@ -47,7 +47,7 @@ KEEPS, FAILS, SPEED, FEWEST = 0.7, 1.4, 0.97, 1.1  # see judge()
 QUOTA = {"service": "12g", "task": "30g"}
 # Off before each point, as far as the registrar knows them.
 SETTINGS = ("window-us", "gate-us", "linger-us", "gate-place", "rate-permille", "gate-rule",
-            "need-us", "each-us", "burst-us", "calm-us", "target-us", "hold-ms")
+            "need-us", "each-us", "burst-us", "calm-us", "target-us", "hold-ms", "company")
 
 
 # ---- programs ----
@@ -428,7 +428,8 @@ def explored(pair, options):
         for factor in options.factors if "{target" in commands else options.factors[:1]:
             words = commands.format(**pair.values(factor)).split(";")
             label = name.strip() + (f", target {factor}x" if "{target" in commands else "")
-            points.append((label, "shim", "shim", (*settings_off(), *[w.strip() for w in words if w.strip()])))
+            commands_now = [word.strip() for word in words if word.strip()]
+            points.append((label, "shim", "shim", (*settings_off(), *commands_now)))
     return points
 
 

@@ -14,9 +14,10 @@
 # without MPS: p99 of 3,000 requests or more, else p95.
 #
 # --explore FILE measures settings of the shim without gpumux's node (explore-*.json). A line of
-# FILE is `NAME: COMMAND; COMMAND...`, with commands of tests/shim/registrar.c. Before each point all
-# settings are off. {target_us} stands for the target, {p50_us}, {p95_us} and {p99_us} for latencies
-# of the service alone; a line with {target_us} is measured once for each target (--factors 1.25,3).
+# FILE is `NAME: COMMAND; COMMAND...`, with commands of tests/shim/registrar.c. Before each point
+# all settings are off. {target_us} stands for the target, {p50_us}, {p95_us} and {p99_us} for
+# latencies of the service alone; a line with {target_us} is measured once for each target
+# (--factors 1.25,3).
 #
 # Needs python3 with PyTorch 2, and cc. GPUMUX_EMULATE=1 rehearses the programs' control flow on an
 # emulated device, with kernels of gpumux-burn (or, with --cpu, tiny networks on the processor); its
