@@ -39,10 +39,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/controller.h"
 #include "model/node.h"
 
 enum {
     DEVICE_TENANTS_MAX = 256,
+    DEVICE_GUIDES_MAX = 16, /* services with a controller; further services get the fixed gate */
     DEVICE_ACTIONS_MAX = 4 * DEVICE_TENANTS_MAX + 16, /* of one step */
     DEVICE_CAUSE_MAX = 128,
     DEVICE_RATE_ALL_PERMILLE = 1000,
@@ -74,6 +76,9 @@ struct device_config {
     int64_t probation_ms;      /* run time alone that clears a suspect */
     int64_t self_test_again_ms;
     int64_t silent_ms; /* silence after which a device is considered broken */
+    /* Memory of the services' controllers, which must outlive the monitor; NULL: no controllers,
+     * and every service gets the fixed gate. */
+    struct controller_memory *memory;
 };
 void device_config_default(struct device_config *config);
 
@@ -144,6 +149,7 @@ enum device_event_kind {
     DEVICE_TENANT_STAYS, /* the tenant could not be suspended */
     /* A task must restart, on this device or another, through no fault of its own. */
     DEVICE_TENANT_MOVES,
+    DEVICE_SERVICE_LOOK, /* measurements of a service and of the tasks beside it */
     DEVICE_EVENT_END
 };
 
@@ -169,6 +175,11 @@ struct device_event {
             bool failed;     /* LEFT: the exit status of the tenant was a failure */
             const char *why; /* reason for STAYS and MOVES */
         } tenant;
+        struct {
+            uint64_t workload;
+            int attempt;
+            const struct controller_look *look; /* its now_ms is ignored */
+        } service;
     };
 };
 
@@ -189,6 +200,8 @@ enum device_action_kind {
     DEVICE_ACT_CLEAR,     /* the tenant's probation is over */
     DEVICE_ACT_MPS_CHECK, /* query the state of MPS; the answer is DEVICE_MPS */
     DEVICE_ACT_MPS_REPLACE,
+    /* Apply `limits` to all tasks of the device from now on; is_guided false: the fixed gate. */
+    DEVICE_ACT_GUIDE,
     DEVICE_ACT_SELF_TEST, /* use the device in a process of the agent; the answer is SELF_TESTED */
     DEVICE_ACTION_END
 };
@@ -200,6 +213,8 @@ struct device_action {
     int attempt;
     int64_t grace_ms;
     int rate_permille;
+    bool is_guided;
+    struct controller_limits limits;
     char text[DEVICE_CAUSE_MAX];
 };
 
@@ -231,6 +246,10 @@ enum device_admission device_admission(const struct device_monitor *d);
  * until the next step; "" for VERDICT_OWN. */
 enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t workload, int attempt,
                                     bool failed, const char **ret_why);
+/* Returns the last answer of the service's controller, valid until the next step; NULL: the service
+ * has none, or no look arrived lately. */
+const struct controller_answer *device_guidance(const struct device_monitor *d, uint64_t workload,
+                                                int attempt);
 /* Returns whether only an operator can enable the device, after a breakdown or an operator's
  * order. */
 bool device_needs_operator(const struct device_monitor *d);

@@ -29,6 +29,15 @@ enum repair {
 
 enum level { WITHIN, SOFT, HARD };
 
+/* A service with a controller. */
+struct guide {
+    uint64_t workload;
+    int attempt;
+    int64_t looked_ms;
+    struct controller controller;
+    struct controller_answer answer;
+};
+
 struct device_monitor {
     struct device_config config;
     int64_t now_ms;
@@ -65,6 +74,12 @@ struct device_monitor {
     int64_t services_first_ms; /* time from which tasks are admitted */
     int64_t left_ms;           /* last departure of a tenant */
 
+    /* guide.c */
+    size_t guide_count;
+    struct guide guides[DEVICE_GUIDES_MAX];
+    bool is_guided; /* `guided` is in force, not the fixed gate */
+    struct controller_limits guided;
+
     size_t tenant_count;
     struct tenant tenants[DEVICE_TENANTS_MAX];
 };
@@ -99,6 +114,13 @@ void repair_left(struct device_monitor *d, struct tenant *t, bool failed);
 void repair_tick(struct device_monitor *d);
 /* Returns whether the tenant explains an open fault: the tenant ran outside of MPS and failed. */
 bool repair_explains(const struct device_monitor *d, const struct tenant *t, bool failed);
+
+/* guide.c */
+/* Looks at a service; the action GUIDE follows if the limits of the tasks change. */
+void guide_look(struct device_monitor *d, uint64_t workload, int attempt,
+                const struct controller_look *look);
+/* Forgets a tenant that left. */
+void guide_left(struct device_monitor *d, uint64_t workload, int attempt);
 
 /* ending.c */
 /* Orders a tenant to leave. A repeated order changes the verdict if the new verdict is graver, and

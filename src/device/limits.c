@@ -9,6 +9,8 @@
  *   Overlimit  within limits for the hold                         → Healthy
  *   Disabled   left by repair.c only
  *
+ * The latency of a service with a controller (guide.c) is no limit: the controller reacts instead.
+ *
  * A violation counts only if tasks are present and would cure it by leaving. For memory, their
  * usage is subtracted; a task with the device to itself harms no other. For latency and clocks,
  * experience decides: a violation that persists for a while after the last task left is not the
@@ -102,7 +104,7 @@ static void judge_latency(struct device_monitor *d, struct tenant *t,
     bool hard = s->latency_10s_ms > hard_ms && s->requests_10s >= d->config.latency_requests_least;
     bool soft = s->latency_5s_ms > soft_ms;
     double percentile = s->slo_percentile > 0 ? s->slo_percentile : DEFAULT_PERCENTILE;
-    if (!(s->slo_ms > 0))
+    if (!(s->slo_ms > 0) || device_guidance(d, t->info.workload, t->info.attempt))
         return;
     if (!hard && !soft)
         t->slow_alone = false;

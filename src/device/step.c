@@ -148,6 +148,7 @@ static void tenant_left(struct device_monitor *d, uint64_t workload, int attempt
     if (tenant_is_task(t))
         d->task_there_ms = d->now_ms;
     repair_left(d, t, failed);
+    guide_left(d, workload, attempt);
     d->left_ms = d->now_ms;
     *t = d->tenants[--d->tenant_count];
 }
@@ -234,6 +235,9 @@ void device_step(struct device_monitor *d, const struct device_event *event,
         break;
     case DEVICE_TENANT_MOVES:
         tenant_moves(d, event->tenant.workload, event->tenant.attempt, event->tenant.why);
+        break;
+    case DEVICE_SERVICE_LOOK:
+        guide_look(d, event->service.workload, event->service.attempt, event->service.look);
         break;
     case DEVICE_EVENT_END:
         break;

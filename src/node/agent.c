@@ -145,6 +145,8 @@ static int start(struct error *e, struct agent *a)
     if (r == 0)
         r = divide_open(e, a);
     if (r == 0)
+        r = steer_open(e, a);
+    if (r == 0)
         r = monitor_open(e, a);
     if (r == 0)
         r = adopt_all(e, a);
@@ -226,6 +228,7 @@ void agent_free(struct agent *a)
     divide_close(a);
     retention_free(a->retention);
     monitor_close(a);
+    steer_close(a);
     sampler_free(a->sampler);
     gpu_close(a->gpu);
     lease_close(&a->lease);

@@ -16,6 +16,7 @@
  *   monitor.c    health of the devices, and its consequences for attempts (device/device.h)
  *   suspend.c    moving an attempt's device memory to the host's memory and back
  *   divide.c     division of a device between services and tasks (device/share.h)
+ *   steer.c      control of the tasks beside services while both run (device/controller.h)
  *   protect.c    protection of attempts from each other (registrar.h)
  *
  * Everything here runs on the loop's thread.
@@ -44,6 +45,7 @@
 #include "node/reaper.h"
 #include "node/protect/registrar.h"
 #include "node/device/sampler.h"
+#include "node/device/steer.h"
 #include "node/checkpoint/suspend.h"
 #include "wire/nodemsg.h"
 
@@ -127,10 +129,12 @@ struct run {
     bool is_unheld;                 /* at some time no process with device memory had the shim */
     uint64_t cpu_ticks;             /* CPU time at the last beat, for usage */
     int64_t cpu_at_ms;
-    double samples_per_s;           /* latest value from the supervisor */
-    int64_t speed_at_ms;            /* 0: never reported */
-    int64_t speed_since_ms;         /* start of the period that samples_per_s covers; 0: unknown */
-    struct control_latency latency; /* latest value from the supervisor */
+    double samples_per_s;   /* latest value from the supervisor */
+    int64_t speed_at_ms;    /* 0: never reported */
+    int64_t speed_since_ms; /* start of the period that samples_per_s covers; 0: unknown */
+    struct session_activity activity; /* at the last look, see steer.h */
+    double busy_fraction;             /* of a service, at the last look; < 0: unknown */
+    struct control_latency latency;   /* latest value from the supervisor */
     int64_t latency_at_ms;
 };
 
@@ -203,6 +207,7 @@ struct agent {
     struct sampler *sampler;
     struct monitor *monitor; /* NULL: no devices */
     struct divide *divide;
+    struct steer *steer;
     struct registrar *registrar;
     struct mps *mps;                           /* NULL: MPS is not used */
     struct mps_guard mps_guard;                /* not open: MPS was never used */

@@ -1,11 +1,11 @@
 #!/bin/bash
-# A device shared by services and tasks: the mode, the shares, and the effect of latencies that a
-# service reports. On emulated devices.
+# A device shared by services and tasks, without live control: the mode, the shares, and the effect
+# of latencies that a service reports. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() {
-    start --emulate 1xH200:24g --policy firstfit --set mode_kept=2s --set monitor_calm=500ms --set \
-        monitor_hold_min=500ms --set monitor_outside=10m "$@"
+    start --emulate 1xH200:24g --policy firstfit --set live_control=false --set mode_kept=2s \
+        --set monitor_calm=500ms --set monitor_hold_min=500ms --set monitor_outside=10m "$@"
 }
 # service RATE KERNEL_MS, task OPTION...: print ids
 service() {

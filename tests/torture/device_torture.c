@@ -29,6 +29,7 @@ struct world {
     uint64_t seed;
     struct rng rng;
     struct device_monitor *d;
+    struct controller_memory memory;
     struct device_actions actions;
     int64_t now_ms;
     struct inmate inmates[TENANTS];
@@ -233,6 +234,24 @@ static void fill_sample(struct world *w)
         w->sample.slowdown = reasons[rng_below(&w->rng, 6)];
 }
 
+/* Half of the services have a controller, and random measurements. */
+static void look_at(struct world *w, const struct inmate *m)
+{
+    const struct controller_look look = {.service = 1 + m->info.workload % 3,
+                                         .neighbours = rng_below(&w->rng, 3),
+                                         .slo_us = chance(w, 4) ? 0 : 100000,
+                                         .has_mps = !m->info.isolated,
+                                         .has_requests = true,
+                                         .answered = rng_below(&w->rng, 200),
+                                         .late = w->calm ? 0 : rng_below(&w->rng, 10),
+                                         .busy_fraction = 0.3,
+                                         .work = (double)rng_below(&w->rng, 1000)};
+    step(w,
+         (struct device_event){
+             .kind = DEVICE_SERVICE_LOOK,
+             .service = {.workload = m->info.workload, .attempt = m->info.attempt, .look = &look}});
+}
+
 static void answer(struct world *w)
 {
     if (w->checks && (w->calm || chance(w, 2))) {
@@ -266,6 +285,9 @@ static void time_passes(struct world *w)
     }
     fill_sample(w);
     step(w, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &w->sample});
+    for (size_t i = 0; i < TENANTS; i++)
+        if (w->inmates[i].there && w->inmates[i].info.workload % 2)
+            look_at(w, &w->inmates[i]);
     answer(w);
 }
 
@@ -329,6 +351,9 @@ static uint64_t run(uint64_t seed, size_t *ret_counts)
     struct world *w = calloc(1, sizeof *w);
     struct device_config config;
     device_config_default(&config);
+    if (w)
+        controller_memory_init(&w->memory);
+    config.memory = w ? &w->memory : NULL;
     if (!w || device_monitor_new(&config, &w->d) < 0)
         exit(1);
     w->seed = seed;

@@ -29,6 +29,7 @@ static const struct field terms_members[] = {
     FIELD("quota_bytes", quota_bytes),
     FIELD("share_min", share_min_percent, .most = 100),
     FIELD("share_max", share_max_percent, .most = 100),
+    FIELD("program", program, .flags = FIELD_OPTIONAL),
     FIELD("protected", is_protected),
     FIELD("unprotected", unprotected),
     FIELD("suspect", is_suspect, .flags = FIELD_OPTIONAL),

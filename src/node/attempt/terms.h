@@ -16,6 +16,9 @@ struct terms {
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     uint64_t quota_bytes; /* quota on each device; 0: the whole device */
     int share_min_percent, share_max_percent;
+    /* Equal for attempts of the same program: the same user, kind and command. 0: unknown, in a
+     * record of an earlier gpumux. */
+    uint64_t program;
     int share_percent;             /* percent of the SMs at the start; 0: share_max_percent */
     char share_why[TERMS_WHY_MAX]; /* reason for a smaller share_percent; else "" */
     double slo_percentile, slo_latency_ms; /* SLO of a service; 0: none */

@@ -103,6 +103,16 @@ static void look_for_ungated(struct divide *d, struct run *r)
 
 /* ---- shares of tasks ---- */
 
+/* With live control, controllers decide how tasks run beside services, and no service gets the mode
+ * space. */
+static void divide_now(const struct agent *a, const struct share_service *const services[],
+                       size_t count, struct share_division *ret)
+{
+    share_divide(services, count, clock_wall_ms(), ret);
+    if (a->config->live_control)
+        ret->mode = SHARE_TIME;
+}
+
 /* Returns whether the task gives way at its launches, as the shim makes it in mode time. Fewer SMs
  * would then only slow the task beside an idle service. */
 static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
@@ -135,7 +145,7 @@ static int wanted_percent(const struct agent *a, uint64_t workload, const struct
     if (device < 0)
         return terms->share_max_percent;
     size_t count = services_on(a, device, services);
-    share_divide(services, count, clock_wall_ms(), &division);
+    divide_now(a, services, count, &division);
     enum share_mode mode = share_mode_of_task(division.mode, is_ungated(a->divide, workload));
     if (division.forecast_percent < 0 || gives_way(a, terms, mode))
         return terms->share_max_percent;
@@ -179,13 +189,13 @@ static void look_at_service(struct agent *a, struct run *r, int device, bool is_
                             double sm_percent, int64_t elapsed_ms)
 {
     struct share_service *s = history_get(a->divide->history, r->workload);
-    const struct share_look look = {
-        .facts = {.kept_ms = a->config->mode_kept_ms,
-                  .elapsed_ms = elapsed_ms,
-                  .busy_fraction = session_busy_fraction(r->session, clock_boot_us())},
-        .sm_percent = sm_percent,
-        .alone = is_alone};
-    if (share_service_look(s, clock_wall_ms(), &look))
+    r->busy_fraction = session_busy_fraction(r->session, clock_boot_us());
+    const struct share_look look = {.facts = {.kept_ms = a->config->mode_kept_ms,
+                                              .elapsed_ms = elapsed_ms,
+                                              .busy_fraction = r->busy_fraction},
+                                    .sm_percent = sm_percent,
+                                    .alone = is_alone};
+    if (share_service_look(s, clock_wall_ms(), &look) && !a->config->live_control)
         tell_mode(a, device, r->workload, &s->choice);
 }
 
@@ -212,7 +222,7 @@ static void divide_device(struct agent *a, int device)
     const struct share_service *services[SERVICES_MAX];
     struct share_division *old = &a->divide->divisions[device], division;
     const char *uuid = a->info.devices[device].uuid;
-    share_divide(services, services_on(a, device, services), clock_wall_ms(), &division);
+    divide_now(a, services, services_on(a, device, services), &division);
     division.task_count = tasks_in_space(a, device, division.mode, 0);
     int moved = abs(division.forecast_percent - old->forecast_percent);
     bool is_known = division.forecast_percent >= 0, was_known = old->forecast_percent >= 0;

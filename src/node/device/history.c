@@ -1,10 +1,9 @@
 #include "node/device/history.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+
+#include "node/device/kept.h"
 
 #define HISTORY_MAGIC UINT64_C(0x31797469766d6d67) /* "gmmvity1" */
 
@@ -32,20 +31,13 @@ static void forget_what_is_spoilt(struct history_file *file)
 int history_open(struct error *e, int directory_fd, struct history **ret)
 {
     struct history *h = calloc(1, sizeof *h);
+    void *map = NULL;
     if (!h)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
-    int fd = openat(directory_fd, "activity", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int failed = fd < 0 ? errno : posix_fallocate(fd, 0, sizeof *h->file);
-    void *map = MAP_FAILED;
-    if (!failed) {
-        map = mmap(NULL, sizeof *h->file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        failed = errno;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (map == MAP_FAILED) {
+    int r = kept_open(e, directory_fd, "activity", sizeof *h->file, &map);
+    if (r < 0) {
         free(h);
-        return error_set_errno(e, ERR_IO, failed, "the file activity cannot be made");
+        return r;
     }
     h->file = map;
     forget_what_is_spoilt(h->file);
@@ -57,7 +49,7 @@ void history_close(struct history *h)
 {
     if (!h)
         return;
-    munmap(h->file, sizeof *h->file);
+    kept_close(h->file, sizeof *h->file);
     free(h);
 }
 

@@ -155,6 +155,10 @@ static void act(struct monitor *m, int device, const struct device_action *actio
     case DEVICE_ACT_RELEASE:
         registrar_throttle(m->agent->registrar, m->agent->info.devices[device].uuid, 0);
         break;
+    case DEVICE_ACT_GUIDE:
+        registrar_guide(m->agent->registrar, m->agent->info.devices[device].uuid,
+                        action->is_guided ? &action->limits : NULL);
+        break;
     case DEVICE_ACT_MPS_REPLACE: /* mps.h itself replaces a broken daemon that is in use */
         hold_mps(m, device, false);
         hold_mps(m, device, true);
@@ -317,6 +321,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
         sample_device(m, i, has_table ? &table : NULL);
     if (m->news.looked) {
         divide_look(m->agent, m->news.readings);
+        steer_look(m->agent);
         protect_look(m->agent);
     }
     for (int i = 0; i < m->count; i++)
@@ -457,6 +462,22 @@ void monitor_moves(struct run *r, const char *why)
         tell_control(r->agent->monitor);
 }
 
+void monitor_look_at_service(struct run *r, int device, const struct controller_look *look)
+{
+    step(r->agent->monitor, device,
+         (struct device_event){
+             .kind = DEVICE_SERVICE_LOOK,
+             .service = {.workload = r->workload, .attempt = r->attempt, .look = look}});
+}
+
+const struct controller_answer *monitor_guidance(const struct run *r)
+{
+    const struct monitor *m = r->agent->monitor;
+    return m && r->device_count > 0
+               ? device_guidance(m->devices[r->devices[0]], r->workload, r->attempt)
+               : NULL;
+}
+
 /* Selects the gravest verdict of several devices. */
 void monitor_judge(const struct run *r, bool failed, struct attempt_view *view)
 {
@@ -560,6 +581,7 @@ int monitor_open(struct error *e, struct agent *a)
     m->agent = a;
     struct device_config config;
     configure(a->config, &config);
+    config.memory = steer_memory(a);
     int full_percent = config.memory_soft_percent < config.memory_hard_percent
                            ? config.memory_soft_percent
                            : config.memory_hard_percent;

@@ -43,6 +43,11 @@ void monitor_judge(const struct run *r, bool failed, struct attempt_view *view);
 /* Handles a new state of the MPS daemon of a device. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text);
 
+/* Passes measurements of a service to its controller on the device. */
+void monitor_look_at_service(struct run *r, int device, const struct controller_look *look);
+/* Returns the last answer of the service's controller on its first device; NULL: none. Valid until
+ * the loop continues. */
+const struct controller_answer *monitor_guidance(const struct run *r);
 /* Adds a note on a device, for operators. */
 void monitor_note(struct agent *a, int device, const char *text);
 /* Lists the health of the devices for hello and beat. Valid until the loop continues. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/durable.h"
 #include "node/agent_internal.h"
 #include "node/supervisor/process.h"
@@ -326,6 +327,15 @@ static const char *why_unprotected(const struct agent *a, const struct grant *gr
     return NULL;
 }
 
+static uint64_t program_of(const struct grant *grant, uid_t user)
+{
+    const struct words *command = &grant->spec->command;
+    uint64_t hash = hash_u64((uint64_t)user << 1 | (grant->spec->needs.kind == WORKLOAD_SERVICE));
+    for (size_t i = 0; i < command->count; i++)
+        hash = hash_u64(hash ^ hash_string(command->items[i]));
+    return hash & INT64_MAX ? hash & INT64_MAX : 1; /* fits into a number of JSON */
+}
+
 void protect_decide(const struct agent *a, const struct grant *grant, uid_t user, struct terms *ret)
 {
     const struct workload_needs *needs = &grant->spec->needs;
@@ -334,6 +344,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, uid_t user
                           .quota_bytes = needs->quota_bytes,
                           .share_min_percent = needs->share_min_percent,
                           .share_max_percent = needs->share_max_percent,
+                          .program = program_of(grant, user),
                           .is_suspect = grant->suspect,
                           .slo_percentile = grant->spec->slo_percentile,
                           .slo_latency_ms = grant->spec->slo_latency_ms};

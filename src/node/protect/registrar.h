@@ -27,6 +27,7 @@
 #include "abi/page.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "device/controller.h"
 #include "device/share.h"
 #include "model/node.h"
 #include "node/device/gpu.h"
@@ -38,6 +39,7 @@ struct session;
 
 enum {
     REGISTRAR_MEMBERS_MAX = 8192, /* members of all attempts of the node */
+    REGISTRAR_PAUSE_MS = 1000,
 };
 
 struct registrar_options {
@@ -75,6 +77,9 @@ void registrar_hold(struct registrar *r, const char *uuid);
 void registrar_go_on(struct registrar *r, const char *uuid);
 /* Sets the division of this device between its tasks and services. */
 void registrar_divide(struct registrar *r, const char *uuid, const struct share_division *division);
+/* Sets the limits of the tasks beside services on this device; NULL: the fixed gate of the options.
+ * A pause lasts REGISTRAR_PAUSE_MS from each call. */
+void registrar_guide(struct registrar *r, const char *uuid, const struct controller_limits *limits);
 /* Evaluates a sample of the devices: memory of processes that the ledger does not count, and memory
  * of ended processes that the device has freed. */
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
@@ -125,6 +130,17 @@ int session_ledger_fd(const struct session *s);
 /* Writes the path of the socket of a session with this name. Returns false if the path does not fit
  * into a socket's address. */
 bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size);
+
+/* Sums over the session's live processes since they started; claims of the processes. */
+struct session_activity {
+    bool reports_requests; /* a process shows the deadlines of its requests */
+    uint64_t answered, late;
+    struct controller_bursts alone[CONTROLLER_KINDS], beside[CONTROLLER_KINDS];
+    uint64_t launches;
+};
+void session_activity(const struct session *s, struct session_activity *ret);
+/* Tells the processes of a service how the service shares the device, from its point of view. */
+void session_set_company(struct session *s, const char *uuid, enum limits_company company);
 
 /* Sums over the session's live processes. `counters` also includes the processes that ended while
  * this agent ran. */

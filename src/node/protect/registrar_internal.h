@@ -6,6 +6,7 @@
  * session_limits.c   content of the limits pages
  * session_reasons.c  reasons of the limits, as text for users
  * session_busy.c     activity of a service
+ * session_activity.c requests, bursts and launches
  * leaving.c          device files of an ended process, until the device has finished its work
  * session_measure.c  device memory, as the devices report it and as the processes count it
  * neighbours.c       services whose status pages a task's processes receive
@@ -145,6 +146,8 @@ struct shared_device {
     char uuid[DEVICE_UUID_MAX];
     uint32_t throttle_permille; /* 0: none */
     struct share_division division;
+    bool is_guided; /* `limits` apply beside services */
+    struct controller_limits limits;
 };
 
 struct registrar {

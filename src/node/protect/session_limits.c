@@ -9,6 +9,8 @@ enum {
     FULL_PERCENT = 100,
     MS_US = 1000,
     PERMILLE_OF_PERCENT = 10,
+    CALM_TARGET_MS = 25,
+    CALM_WINDOW_US = 2000, /* beside a sleeping service with a shorter target, or none */
 };
 
 void limits_changed(struct session *s)
@@ -79,6 +81,16 @@ void registrar_divide(struct registrar *r, const char *uuid, const struct share_
     sessions_update_limits(r);
 }
 
+void registrar_guide(struct registrar *r, const char *uuid, const struct controller_limits *limits)
+{
+    struct shared_device *d = shared_get(r, uuid);
+    if (!d)
+        return;
+    d->is_guided = limits != NULL;
+    d->limits = limits ? *limits : (struct controller_limits){0};
+    sessions_update_limits(r);
+}
+
 /* ---- one attempt ---- */
 
 static uint32_t least_rate(uint32_t a, uint32_t b)
@@ -100,32 +112,95 @@ static uint32_t rate_of(const struct terms *terms, const struct shared_device *s
     return least_rate(rate, (uint32_t)(left > 0 && left < guaranteed ? guaranteed : left));
 }
 
+/* The gate of a task beside services, and its small window. */
+struct gate {
+    uint32_t window_us, gate_us_max, linger_us, rate_permille, calm_us;
+    struct controller_limits due; /* rule of the gate, and its times */
+    uint64_t hold_deadline_ms;
+};
+
+/* While services sleep, work that a task has launched delays their first request: by at most
+ * LAUNCH_AHEAD_NS of the shim, which a target from CALM_TARGET_MS on can bear. */
+static uint32_t calm_us_of(const struct registrar *r, const char *uuid)
+{
+    uint32_t calm_us = LIMITS_CALM_FREE;
+    list_for_each (it, &r->sessions) {
+        const struct terms *terms = list_entry(it, struct session, link)->terms;
+        for (int i = 0; terms->kind == WORKLOAD_SERVICE && i < terms->device_count; i++)
+            if (str_equal(terms->devices[i], uuid) && terms->slo_latency_ms < CALM_TARGET_MS)
+                calm_us = CALM_WINDOW_US;
+    }
+    return calm_us;
+}
+
+static struct gate gate_of(const struct registrar *r, const char *uuid,
+                           const struct shared_device *shared)
+{
+    const struct registrar_options *options = &r->options;
+    const struct controller_limits *limits = &shared->limits;
+    struct gate gate = {.window_us = options->window_us,
+                        .gate_us_max = options->gate_us_max,
+                        .linger_us = options->linger_us,
+                        .calm_us = calm_us_of(r, uuid)};
+    if (!shared->is_guided)
+        return gate;
+    gate.window_us = limits->window_us;
+    gate.gate_us_max = limits->has_gate ? options->gate_us_max : 0;
+    gate.rate_permille = limits->rate_permille;
+    gate.due = *limits;
+    if (limits->is_paused)
+        gate.hold_deadline_ms = (uint64_t)clock_boot_ms() + REGISTRAR_PAUSE_MS;
+    return gate;
+}
+
+static void write_gate(struct limits_device *device, const struct gate *gate)
+{
+    atomic_store(&device->gate_us_max, gate->gate_us_max);
+    atomic_store(&device->linger_us, gate->linger_us);
+    atomic_store(&device->gate_rule,
+                 gate->due.rule == CONTROLLER_RULE_DUE ? LIMITS_GATE_DUE : LIMITS_GATE_BUSY);
+    atomic_store(&device->need_us, gate->due.need_us);
+    atomic_store(&device->each_us, gate->due.each_us);
+    atomic_store(&device->burst_us, gate->due.burst_us);
+    atomic_store(&device->calm_us, gate->calm_us);
+    atomic_store(&device->hold_deadline_ms, gate->hold_deadline_ms);
+}
+
 /* Writes the limits: none for a service; for a task the small window beside a service, and
  * everywhere a window that makes killing it harmless. */
+static void update_device(struct session *s, int i)
+{
+    const struct registrar *r = s->registrar;
+    const char *uuid = s->terms->devices[i];
+    struct limits_device *device = &s->limits.page->devices[i];
+    const struct shared_device shared = shared_find(r, uuid);
+    bool is_task = s->terms->kind == WORKLOAD_TASK;
+    bool is_beside = is_task && has_service(r, uuid);
+    bool is_in_space =
+        is_beside && share_mode_of_task(shared.division.mode, s->is_coarse) == SHARE_SPACE;
+    bool is_in_time = is_beside && !is_in_space;
+    struct gate gate = {.window_us = WINDOW_ALONE_US};
+    if (is_in_time)
+        gate = gate_of(r, uuid, &shared);
+    if (shared.throttle_permille && gate.window_us > r->options.window_us)
+        gate.window_us = r->options.window_us;
+    atomic_store(&device->mode, is_in_time    ? LIMITS_TIME
+                                : is_in_space ? LIMITS_SPACE
+                                              : LIMITS_ALONE);
+    atomic_store(&device->window_us, is_task ? gate.window_us : 0);
+    write_gate(device, &gate);
+    atomic_store(&device->rate_permille,
+                 is_task ? least_rate(rate_of(s->terms, &shared, is_in_space), gate.rate_permille)
+                         : 0);
+    /* Only MPS limits a process to a part of the SMs. */
+    atomic_store(&device->share_percent,
+                 s->terms->has_mps ? (uint32_t)terms_share_percent(s->terms) : 0);
+}
+
 static void update_limits(struct session *s)
 {
-    const struct registrar_options *options = &s->registrar->options;
-    bool is_task = s->terms->kind == WORKLOAD_TASK;
-    for (int i = 0; s->limits.page && i < s->terms->device_count; i++) {
-        struct limits_device *device = &s->limits.page->devices[i];
-        const struct shared_device shared = shared_find(s->registrar, s->terms->devices[i]);
-        bool is_beside = is_task && has_service(s->registrar, s->terms->devices[i]);
-        bool is_in_space =
-            is_beside && share_mode_of_task(shared.division.mode, s->is_coarse) == SHARE_SPACE;
-        bool is_in_time = is_beside && !is_in_space;
-        uint32_t window_us =
-            is_in_time || shared.throttle_permille ? options->window_us : WINDOW_ALONE_US;
-        atomic_store(&device->mode, is_in_time    ? LIMITS_TIME
-                                    : is_in_space ? LIMITS_SPACE
-                                                  : LIMITS_ALONE);
-        atomic_store(&device->window_us, is_task ? window_us : 0);
-        atomic_store(&device->gate_us_max, is_in_time ? options->gate_us_max : 0);
-        atomic_store(&device->linger_us, is_in_time ? options->linger_us : 0);
-        atomic_store(&device->rate_permille, is_task ? rate_of(s->terms, &shared, is_in_space) : 0);
-        /* Only MPS limits a process to a part of the SMs. */
-        atomic_store(&device->share_percent,
-                     s->terms->has_mps ? (uint32_t)terms_share_percent(s->terms) : 0);
-    }
+    for (int i = 0; s->limits.page && i < s->terms->device_count; i++)
+        update_device(s, i);
     if (s->limits.page)
         limits_changed(s);
 }

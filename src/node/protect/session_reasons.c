@@ -98,15 +98,26 @@ static void add_window(const struct session *s, struct list_of_limits *list)
                                             : "so that neighbours survive a kill");
 }
 
+static const char *reason_of_gate(const struct session *s, int device, uint32_t gate_us)
+{
+    const struct limits_device *limits = &s->limits.page->devices[device];
+    if (gate_us == 0)
+        return mode_on(s, device) == LIMITS_SPACE  ? "services on the device run at the same time"
+               : mode_on(s, device) == LIMITS_TIME ? "services on the device keep their SLO without"
+                                                   : "no service shares the device";
+    if (atomic_load(&limits->hold_deadline_ms) > (uint64_t)clock_boot_ms())
+        return "held: a service on the device misses its SLO";
+    return atomic_load(&limits->gate_rule) == LIMITS_GATE_DUE
+               ? "shuts when a request of a service could be late"
+               : "a service shares the device and goes first";
+}
+
 static void add_gate(const struct session *s, struct list_of_limits *list)
 {
     int device;
     uint32_t gate_us = strictest(s, &s->limits.page->devices[0].gate_us_max, &device);
     add(list, "gate_us", gate_us,
-        !is_task(s)                          ? "services are never delayed"
-        : gate_us                            ? "a service shares the device and goes first"
-        : mode_on(s, device) == LIMITS_SPACE ? "services on the device run at the same time"
-                                             : "no service shares the device");
+        !is_task(s) ? "services are never delayed" : reason_of_gate(s, device, gate_us));
 }
 
 static void add_linger(const struct session *s, struct list_of_limits *list)
