@@ -474,7 +474,8 @@ def measure_pair(measurement, pair, pairs_left):
         if number == pair.number:
             part.content.setdefault("described", {})[f"{pair.name()}, {factor}x"] = [
                 node.command("describe", str(program.id)) for program in
-                floor.programs.values() if program.node is node]
+                floor.programs.values() if program.node is node] + [
+                    line for line in node.command("events").splitlines() if "note" in line][-60:]
 
 
 # ---- judging ----
