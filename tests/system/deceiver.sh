@@ -16,12 +16,14 @@ trap '' TERM
 cd "$(dirname "$GPUMUX_CONTROL")" || exit 1
 victims=$(cat "$1"/victims)
 start_of() { sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20; }
-rm -f record.json.first; cp record.json record.json.first
+for pid in $victims 1 $$; do # here, as a round must not keep a core busy
+    sed -E -e "s/\"(supervisor|task)_pid\":[0-9]+/\"\1_pid\":$pid/g" \
+        -e "s/\"(supervisor|task)_start\":[0-9]+/\"\1_start\":$(start_of "$pid")/g" \
+        record.json > "record.of.$pid"
+done
 while :; do
     for pid in $victims 1 $$; do
-        sed -E -e "s/\"(supervisor|task)_pid\":[0-9]+/\"\1_pid\":$pid/g" \
-            -e "s/\"(supervisor|task)_start\":[0-9]+/\"\1_start\":$(start_of "$pid")/g" \
-            record.json.first > record.new && mv record.new record.json
+        cp "record.of.$pid" record.new && mv record.new record.json
         printf %s '{"workload":1,"attempt":1,"service":true,"command":["true"],"environment":[],' \
             '"directory":"/","grace_ms":86400000,"time_limit_ms":0,"fence_ms":0,"drain_ms":0,' \
             '"begin_by_ms":0,"log_file_bytes":1,"log_files":1,"ready":"started",' \
@@ -32,8 +34,8 @@ while :; do
         rm -rf ready control.sock; ln -s /dev/null control.sock; mkdir ready
         for path in ../../records ../../records/1.1 ../../records/1.1.grant ../../locks/1.1 \
             ../../lease; do
-            ! { cat "$path" || ls "$path" || echo '{}' > "$path"; } > "$1/stolen" 2> /dev/null \
-                || [ "$path" = ../../lease ] || cp "$1/stolen" "$1/loot"
+            ! { true < "$path" || echo '{}' > "$path"; } 2> /dev/null \
+                || [ "$path" = ../../lease ] || { cat "$path" || ls "$path"; } > "$1/loot" 2>&1
         done
         if [ -e "$1/try" ] && [ ! -e "$1/tried" ]; then
             "$2" --memory 4g --step-ms 1 --steps 1 > "$1/refusal" 2>&1
@@ -41,7 +43,7 @@ while :; do
         fi
         echo . >> "$1/rounds"
         rm -rf ready; : > ready
-        sleep 0.05
+        sleep 0.2
     done
 done
 END
