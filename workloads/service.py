@@ -85,13 +85,14 @@ class Network:
 
     def load(self):
         kind = torch.float16 if self.is_on_gpu else torch.float32
-        net, data = self.make(self.options.tiny)
-        self.net = net.eval().to(self.options.device, kind)
-        self.data = data.to(self.options.device)
+        with torch.device(self.options.device):
+            net, self.data = self.make(self.options.tiny)
+        self.net = net.eval().to(kind)
         if self.data.is_floating_point():
             self.data = self.data.to(kind)
-        self.wait = torch.cuda.synchronize if self.is_on_gpu else lambda: None
         self.warm()
+        if self.is_on_gpu:
+            torch.cuda.empty_cache()
         if self.is_on_gpu and self.options.graph:
             self.capture()
 
@@ -121,7 +122,8 @@ class Network:
 
     def answer(self):
         self.net(self.data)
-        self.wait()
+        if self.is_on_gpu:
+            torch.cuda.current_stream().synchronize()
 
 
 class Stream(Network):

@@ -21,17 +21,18 @@ STEPS_PER_SYNC = 4
 
 
 def make_step(options):
-    """Returns a function that trains one step, and one that waits for the device."""
+    """Returns functions: one trains a step, one waits for the device, one frees memory."""
     import torch
     import torch.nn.functional as F
 
     import nets
     batch = options.batch
-    net, data = {"resnet50": lambda: nets.resnet50(batch, options.tiny),
-                 "bert": lambda: nets.bert(batch, 128, options.tiny),
-                 "gpt2": lambda: nets.gpt2(batch, GPT2_LENGTH, options.tiny),
-                 "lstm": lambda: nets.lstm(batch, options.tiny)}[options.model]()
-    net, data = net.to(options.device), data.to(options.device)
+    make = {"resnet50": lambda: nets.resnet50(batch, options.tiny),
+            "bert": lambda: nets.bert(batch, 128, options.tiny),
+            "gpt2": lambda: nets.gpt2(batch, GPT2_LENGTH, options.tiny),
+            "lstm": lambda: nets.lstm(batch, options.tiny)}[options.model]
+    with torch.device(options.device):
+        net, data = make()
     is_language = options.model == "gpt2"
     labels = data.flatten() if is_language else \
         torch.randint(0, 1000, (batch,), device=options.device)
@@ -50,14 +51,17 @@ def make_step(options):
         if options.device == "cuda":
             torch.cuda.current_stream().synchronize()
 
+    def free():
+        """Frees the memory that only a step needs, so that paused tasks leave room."""
+        optimizer.zero_grad(set_to_none=True)
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
+
     for _ in range(6):
         step()
     wait()
-    if options.device == "cuda":
-        torch.cuda.empty_cache()  # the warm-up needed more
-        step()
-        wait()
-    return step, wait
+    free()
+    return step, wait, free
 
 
 def make_stand_in():
@@ -67,7 +71,7 @@ def make_stand_in():
     def step():
         for _ in range(8):
             kernels.launch(400)
-    return step, kernels.wait
+    return step, kernels.wait, lambda: None
 
 
 class Commands:
@@ -142,13 +146,14 @@ def main():
         commands.read(60)
     if commands.is_over:
         return
-    step, wait = make_stand_in() if options.stand_in else make_step(options)
+    step, wait, free = make_stand_in() if options.stand_in else make_step(options)
     say("ready")
     is_paused = True
     while not commands.is_over and (commands.is_open or commands.wants_run):
         if commands.is_running():
             is_paused = False
             train(commands, step, wait, options)
+            free()
         elif not is_paused or commands.owes_answer:
             is_paused, commands.owes_answer = True, False
             say("paused")

@@ -345,7 +345,8 @@ class Measurement:
         agent, seconds = self.floor.agent, seconds or self.seconds
         for command in commands:
             agent.tell(command)
-        before = agent.counters() if commands else []
+        node = task and task.node
+        before = agent.counters() if commands else [node.counters(task.id)] if node else []
         facts, latencies = {}, []
         if task:
             task.run()
@@ -359,6 +360,10 @@ class Measurement:
             time.sleep(seconds)
         if commands:
             facts["counters"] = self.difference(before, agent.counters())
+        elif node:
+            after = node.counters(task.id)
+            facts["counters"] = {key: value - before[0].get(key, 0) for key, value in
+                                 after.items() if value != before[0].get(key, 0)}
         if task:
             task.pause()
             samples = task.samples(start, end)
@@ -449,6 +454,16 @@ def begin_programs(floor, pairs, options):
                                      pair.slo(factor))
 
 
+def describe(part, floor, pair, when):
+    """Records gpumux's own account of the pair."""
+    for (number, factor), node in floor.nodes.items():
+        if number == pair.number:
+            part.content.setdefault("described", {})[f"{pair.name()}, {factor}x, {when}"] = [
+                node.command("describe", str(program.id)).splitlines() for program in
+                floor.programs.values() if program.node is node] + [
+                    line for line in node.command("events").splitlines() if "note" in line][-60:]
+
+
 def measure_pair(measurement, pair, pairs_left):
     floor, options, part = measurement.floor, measurement.options, measurement.part
     points = [("task alone", None, "bare", ())]
@@ -466,16 +481,12 @@ def measure_pair(measurement, pair, pairs_left):
         if mode.startswith("gpumux"):
             learned = measurement.point(pair, mode, service, task, 0, seconds=options.learn)
             part.point(pair=pair.name(), mode=mode, learning=True, **learned)
+            describe(part, floor, pair, "after learning")
     for turn in range(1, options.turns + 1):
         first = turn % len(programs)
         for mode, service, task, commands in programs[first:] + programs[:first]:
             measurement.point(pair, mode, service, task, turn, commands)
-    for (number, factor), node in floor.nodes.items():
-        if number == pair.number:
-            part.content.setdefault("described", {})[f"{pair.name()}, {factor}x"] = [
-                node.command("describe", str(program.id)) for program in
-                floor.programs.values() if program.node is node] + [
-                    line for line in node.command("events").splitlines() if "note" in line][-60:]
+    describe(part, floor, pair, "at the end")
 
 
 # ---- judging ----
