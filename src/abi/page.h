@@ -90,6 +90,8 @@ enum limits_feature {
     LIMITS_HAS_GATE_PLACE = 1 << 5,
     LIMITS_HAS_DUE = 1 << 6,    /* gate_rule and the fields that follow it, company, target_us */
     LIMITS_HAS_ADVICE = 1 << 7, /* advice_sequence, batch, checkpoint */
+    LIMITS_HAS_SWAP = 1 << 8,   /* is_swappable, room_wait_ms, and per device away_bytes,
+                                 * room_bytes, away_orders, room_answers */
 };
 
 enum limits_kind { LIMITS_TASK = 1, LIMITS_SERVICE = 2 };
@@ -156,7 +158,16 @@ struct limits_device {
     /* The streams of a task are held until this time, whatever its services do; 0: not held. The
      * agent extends the time, so that the death of the agent ends the hold. */
     _Atomic uint64_t hold_deadline_ms;
-    uint8_t reserved[32];
+    /* In the page of a swappable task: device memory that each process keeps in host memory; 0:
+     * none. A process with memory in host memory launches nothing (shim/memory/swap.h). */
+    _Atomic uint64_t away_bytes;
+    /* In the page of a service: device memory that tasks can free for it. 0: none, so an
+     * allocation on a full device fails at once. */
+    _Atomic uint64_t room_bytes;
+    _Atomic uint32_t away_orders; /* grows after each change of away_bytes; a futex */
+    /* Grows after tasks have freed memory that the service lacked, or have refused to. */
+    _Atomic uint32_t room_answers;
+    uint8_t reserved[8];
     /* Assumed memory of a context until the agent has measured it. 0: LIMITS_CONTEXT_BYTES. */
     _Atomic uint64_t context_bytes;
 };
@@ -180,9 +191,12 @@ struct limits_page {
     _Atomic uint64_t target_us; /* latency that the SLO of a service allows; 0: none */
     /* The channel to the program. advice_sequence grows after each change of the other two. */
     _Atomic uint64_t advice_sequence;
-    _Atomic uint64_t batch;      /* batch size to use, or limit of a service's batches; 0: none */
-    _Atomic uint64_t checkpoint; /* number of requested checkpoints: grows by 1 per request */
-    uint8_t reserved[120];
+    _Atomic uint64_t batch;        /* batch size to use, or limit of a service's batches; 0: none */
+    _Atomic uint64_t checkpoint;   /* number of requested checkpoints: grows by 1 per request */
+    _Atomic uint32_t is_swappable; /* 1: a task whose device memory can move to host memory */
+    /* Longest wait of a service's allocation for memory that tasks free; 0: no wait. */
+    _Atomic uint32_t room_wait_ms;
+    uint8_t reserved[112];
     struct limits_device devices[PAGE_DEVICES_MAX];
     /* Device memory of a process that the ledger does not count, such as contexts and modules;
      * measured by the agent. Indexed by device, then by slot. */
@@ -200,6 +214,7 @@ enum status_feature {
     STATUS_HAS_MARKS = 1 << 0, /* open_streams, started, completed */
     STATUS_HAS_SHUT = 1 << 1,
     STATUS_HAS_BURSTS = 1 << 2, /* burst_begin_ns, wakes, bursts, burst_lengths */
+    STATUS_HAS_SWAP = 1 << 3,   /* movable_bytes, away_bytes, lacking_bytes, swap_failures */
 };
 
 enum status_state {
@@ -251,7 +266,15 @@ struct status_page {
     struct status_bursts bursts[2][PAGE_BURST_KINDS];
     /* Histograms of durations, in the same order: four places per doubling, from 16 us. */
     _Atomic uint32_t burst_lengths[2][PAGE_BURST_PLACES];
-    uint8_t reserved_page[1152];
+
+    /* Device memory of a swappable task that can move to host memory, and the part of it that is
+     * there. Indexed by device. */
+    _Atomic uint64_t movable_bytes[PAGE_DEVICES_MAX], away_bytes[PAGE_DEVICES_MAX];
+    /* Device memory that the allocations of a service lack, which wait for it. Indexed by
+     * device. */
+    _Atomic uint64_t lacking_bytes[PAGE_DEVICES_MAX];
+    _Atomic uint32_t swap_failures; /* moves to host memory or back that failed */
+    uint8_t reserved_page[764];
 
     /* The marks of streams, explained above. The GPU writes `completed`, which therefore is in a
      * page of its own. */
@@ -304,11 +327,13 @@ _Static_assert(offsetof(struct limits_page, overhead_bytes) == 2304, "a page's l
 _Static_assert(offsetof(struct limits_page, measured_ms) == 35072, "a page's layout");
 _Static_assert(sizeof(struct limits_page) == 67840, "a page's layout");
 _Static_assert(offsetof(struct status_page, counters) == 256, "a page's layout");
+_Static_assert(offsetof(struct limits_device, away_bytes) == 88, "a page's layout");
 _Static_assert(offsetof(struct limits_device, context_bytes) == 120, "a page's layout");
 _Static_assert(offsetof(struct status_page, due_ns) == 1472, "a page's layout");
 _Static_assert(offsetof(struct status_page, burst_begin_ns) == 1728, "a page's layout");
 _Static_assert(offsetof(struct status_page, bursts) == 1792, "a page's layout");
 _Static_assert(offsetof(struct status_page, burst_lengths) == 2304, "a page's layout");
+_Static_assert(offsetof(struct status_page, movable_bytes) == 2944, "a page's layout");
 _Static_assert(offsetof(struct status_page, open_streams) == 4096, "a page's layout");
 _Static_assert(offsetof(struct status_page, completed) == 8192, "a page's layout");
 _Static_assert(offsetof(struct status_page, shut) == 8704, "a page's layout");
