@@ -102,6 +102,28 @@ static void check_plain(void)
     EXPECT_HELD(0);
 }
 
+/* Queries about addresses, of a process whose memory does not move, are the driver's own. */
+static void check_addresses(void)
+{
+    enum { TYPE = 2, TYPE_DEVICE = 2 };
+    CUdeviceptr a = 0, begin = 0;
+    CUipcMemHandle handle;
+    CUpointer_attribute attribute = TYPE;
+    size_t bytes = 0;
+    unsigned type = 0, listed = 0;
+    void *values[] = {&listed};
+    open_context();
+    EXPECT(driver.cuMemAlloc_v2(&a, 3 * MIB) == 0);
+    EXPECT(driver.cuMemGetAddressRange_v2(&begin, &bytes, a + MIB) == 0);
+    EXPECT(begin == a && bytes == 3 * MIB);
+    EXPECT(driver.cuPointerGetAttribute(&type, TYPE, a) == 0 && type == TYPE_DEVICE);
+    EXPECT(driver.cuPointerGetAttributes(1, &attribute, values, a) == 0 && listed == TYPE_DEVICE);
+    EXPECT(driver.cuPointerGetAttribute(NULL, TYPE, a) != 0);
+    EXPECT(driver.cuMemGetAddressRange_v2(&begin, &bytes, 0x1234) != 0);
+    EXPECT(driver.cuIpcGetMemHandle(&handle, a) == 0);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+}
+
 static bool is_primary_there(void)
 {
     unsigned flags;
@@ -617,10 +639,10 @@ static void check_devices(void)
 int main(int argc, char **argv)
 {
     static void (*const checks[])(void) = {
-        check_plain,        check_contexts, check_primary_of_others,
-        check_arrays,       check_mappings, check_imports,
-        check_default_pool, check_pools,    check_graphs,
-        check_ipc,          check_nvml,     check_devices,
+        check_plain,   check_addresses, check_contexts, check_primary_of_others,
+        check_arrays,  check_mappings,  check_imports,  check_default_pool,
+        check_pools,   check_graphs,    check_ipc,      check_nvml,
+        check_devices,
     };
     int failed = 0;
     driver_calls_load(&driver);

@@ -156,7 +156,10 @@ enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
         const CUstream last = (CUstream)(uintptr_t)LAST(__VA_ARGS__);                              \
         (void)last;                                                                                \
         struct process *p = BEGIN(COPY_##name, variant_##variant);                                 \
+        if (!swap_enter(p))                                                                        \
+            return CUDA_ERROR_DEINITIALIZED;                                                       \
         CUresult r = p->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                             \
+        swap_leave(p);                                                                             \
         if (r == CUDA_SUCCESS && process_is_ready(p))                                              \
             launch_waited(p);                                                                      \
         return r;                                                                                  \

@@ -31,10 +31,14 @@
     if (!process_is_ready(p))                                                                      \
         return p->calls.real.call;                                                                 \
     client_poll(&p->client, process_count(p, counter, 1));                                         \
+    if (!swap_enter(p))                                                                            \
+        return CUDA_ERROR_DEINITIALIZED;                                                           \
     if (!process_guards_launches(p)) {                                                             \
         exit_check(p, &p->exit);                                                                   \
         busy_note(p);                                                                              \
-        return p->calls.real.call;                                                                 \
+        CUresult result = p->calls.real.call;                                                      \
+        swap_leave(p);                                                                             \
+        return result;                                                                             \
     }                                                                                              \
     struct launch_ticket ticket;                                                                   \
     launch_begin(p, &what, into, is_per_thread, &ticket);                                          \
@@ -43,6 +47,7 @@
     CUresult r = p->calls.real.call;                                                               \
     TICKS_BEGIN_AGAIN();                                                                           \
     launch_end(p, &ticket);                                                                        \
+    swap_leave(p);                                                                                 \
     TICKS_END(0);                                                                                  \
     return r
 

@@ -49,7 +49,8 @@ static void fill_header(struct page_header *header, uint32_t magic, size_t bytes
 static void fill_status(struct status_page *status)
 {
     fill_header(&status->header, PAGE_STATUS, sizeof(*status));
-    status->header.features = STATUS_HAS_MARKS | STATUS_HAS_SHUT | STATUS_HAS_BURSTS;
+    status->header.features =
+        STATUS_HAS_MARKS | STATUS_HAS_SHUT | STATUS_HAS_BURSTS | STATUS_HAS_SWAP;
     status->pid = (uint32_t)sys_getpid();
     atomic_store(&status->state, STATUS_RUNNING);
 }

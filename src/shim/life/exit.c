@@ -92,6 +92,7 @@ static void drain(struct process *p)
     uint64_t until_ns = clock_now_ns() + (uint64_t)EXIT_DRAIN_MS * CLOCK_MS_NS;
     atomic_store(&p->client.status->state, STATUS_DRAINING);
     keeper_open(p);
+    swap_end(p, until_ns);
     for (int i = 0; i < 2; i++) {
         clock_sleep_ns(CLOCK_MS_NS);
         busy_synchronize(p, until_ns);

@@ -76,6 +76,9 @@ static void become_child(void)
     allocations_reset(&p->allocations);
     mappings_reset(&p->mappings);
     pools_reset(&p->pools);
+    chunks_reset(&p->chunks);
+    swap_reset(&p->swap);
+    atomic_store(&p->is_swappable, 0);
     graphs_reset(&p->graphs);
     p->contexts = (struct contexts){0};
     p->devices = (struct devices){0};
@@ -119,6 +122,7 @@ static uint32_t start(struct process *p, int wait_ms)
         return PROCESS_REFUSED;
     }
     p->pages = (struct gpumux_pages){sizeof(p->pages), p->client.limits, p->client.status};
+    atomic_store(&p->is_swappable, atomic_load(&p->client.limits->is_swappable));
     say(p->client.is_registered ? "gpumux: registered with the agent\n"
                                 : "gpumux: limits from the environment, no agent\n");
     return PROCESS_READY;

@@ -38,11 +38,13 @@
 #include "shim/life/exit.h"
 #include "shim/life/signals.h"
 #include "shim/memory/allocations.h"
+#include "shim/memory/chunks.h"
 #include "shim/memory/context.h"
 #include "shim/memory/graphs.h"
 #include "shim/memory/mappings.h"
 #include "shim/memory/nvml.h"
 #include "shim/memory/pools.h"
+#include "shim/memory/swap.h"
 
 enum process_state {
     PROCESS_NEW = 0,
@@ -58,8 +60,9 @@ struct process {
     /* Fields that every launch reads, in one cache line. */
     /* enum process_state; while starting, also the process and the thread that start the shim. */
     _Alignas(64) _Atomic uint64_t state;
-    struct launch *launch;       /* valid while READY; a separate mapping, never unmapped */
-    struct client client;        /* valid while READY */
+    struct launch *launch;         /* valid while READY; a separate mapping, never unmapped */
+    _Atomic uint32_t is_swappable; /* memory can move (swap.h); fixed while READY */
+    struct client client;          /* valid while READY */
     _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim retries once per second */
     _Atomic uint32_t has_fork_handler;
     struct libraries libraries;
@@ -71,6 +74,8 @@ struct process {
     struct mappings mappings;
     struct pools pools;
     struct graphs graphs;
+    struct chunks chunks;
+    struct swap swap;
     struct nvml nvml;
     struct busy busy;
     struct signals signals;
@@ -127,4 +132,19 @@ static inline bool process_guards_launches(struct process *p)
                          0))
         return launch_is_armed_slowly(p);
     return atomic_load_explicit(&p->launch->is_armed, memory_order_relaxed) != 0;
+}
+
+/* Call around each call of the driver that could start work or change memory. Waits while memory is
+ * not on the device. Returns false if the call must fail with CUDA_ERROR_DEINITIALIZED, without
+ * swap_leave(). */
+static inline bool swap_enter(struct process *p)
+{
+    return __builtin_expect(atomic_load_explicit(&p->is_swappable, memory_order_relaxed) == 0, 1) ||
+           swap_enter_slowly(p);
+}
+
+static inline void swap_leave(struct process *p)
+{
+    if (__builtin_expect(atomic_load_explicit(&p->is_swappable, memory_order_relaxed) != 0, 0))
+        swap_leave_slowly(p);
 }

@@ -8,6 +8,7 @@
  */
 #include "shim/memory/context.h"
 #include "shim/memory/grants.h"
+#include "shim/memory/room.h"
 #include "shim/sys/clock.h"
 #include "shim/sys/fault_point.h"
 
@@ -133,9 +134,11 @@ static CUresult end_creation(struct process *p, CUresult r, CUcontext *ret_conte
             return CUDA_ERROR_OUT_OF_MEMORY;                                                       \
         uint64_t begun_ns = 0;                                                                     \
         CUresult r;                                                                                \
+        struct room_wait wait = {0};                                                               \
         do                                                                                         \
             r = p->calls.real.symbol arguments;                                                    \
-        while (is_to_be_tried_again(r, &begun_ns));                                                \
+        while (is_to_be_tried_again(r, &begun_ns) ||                                               \
+               room_await(p, r, index, LIMITS_CONTEXT_BYTES, &wait));                              \
         return end_creation(p, r, ret_context, device, index);                                     \
     }
 
@@ -195,10 +198,12 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
         return end_retaining(p, p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device),
                              ret_context, index);
     uint64_t begun_ns = 0;
+    struct room_wait wait = {0};
     CUresult r;
     do
         r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
-    while (is_to_be_tried_again(r, &begun_ns));
+    while (is_to_be_tried_again(r, &begun_ns) ||
+           room_await(p, r, index, LIMITS_CONTEXT_BYTES, &wait));
     (void)end_retaining(p, r, ret_context, index);
     end_making(p, device, index, r == CUDA_SUCCESS);
     return r;
@@ -229,10 +234,12 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
         return p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
     }
     uint64_t begun_ns = 0;
+    struct room_wait wait = {0};
     CUresult r;
     do
         r = p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
-    while (is_to_be_tried_again(r, &begun_ns));
+    while (is_to_be_tried_again(r, &begun_ns) ||
+           room_await(p, r, index, LIMITS_CONTEXT_BYTES, &wait));
     if (r == CUDA_SUCCESS) {
         note_primary(p, device, index);
         count_made(p);
@@ -258,6 +265,7 @@ static void forget(struct process *p, CUcontext context, int device)
 struct ending {
     CUcontext context; /* NULL: unknown */
     bool was_busy;
+    bool holds_moves; /* no memory moves meanwhile */
     struct cost_timings *timings;
 };
 
@@ -268,6 +276,7 @@ static struct ending begin_end(struct process *p, CUcontext context)
     exit_hold(p);
     if (!context)
         return ending;
+    ending.holds_moves = swap_begin_end(p);
     streams_begin_end(p, context);
     ending.timings = cost_begin_end(p, context);
     ending.was_busy = busy_forget(&p->busy, context);
@@ -284,6 +293,8 @@ static void finish_end(struct process *p, const struct ending *ending, bool has_
         cost_doubt_all(p); /* its modules have ended, too */
     else if (ending->was_busy)
         busy_add(&p->busy, ending->context);
+    if (ending->holds_moves)
+        swap_finish_end(p, ending->context, has_ended);
 }
 
 static CUresult end_own(struct process *p, CUcontext context, CUresult (*call)(CUcontext))

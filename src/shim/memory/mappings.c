@@ -1,5 +1,6 @@
 #include "shim/memory/mappings.h"
 #include "shim/memory/grants.h"
+#include "shim/memory/room.h"
 #include "shim/sys/fault_point.h"
 
 enum { LOCATION_DEVICE = 1 };
@@ -102,7 +103,11 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes
     uint64_t charged = quota_charged(bytes);
     if (!grants_reserve(p, device, charged))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuMemCreate(ret_handle, bytes, wanted, flags);
+    struct room_wait wait = {0};
+    CUresult r;
+    do
+        r = p->calls.real.cuMemCreate(ret_handle, bytes, wanted, flags);
+    while (room_await(p, r, device, charged, &wait));
     FAULT_POINT();
     if (r != CUDA_SUCCESS)
         grants_give_back(p, r, device, charged);

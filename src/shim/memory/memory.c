@@ -1,6 +1,7 @@
 /* Plain, pitched and managed device memory, and queries of free and total memory under the
  * quota. */
 #include "shim/memory/grants.h"
+#include "shim/memory/room.h"
 
 enum { PITCH_BYTES = 512 }; /* rows begin at multiples of this, or of a divisor */
 
@@ -11,8 +12,26 @@ static int device_for(struct process *p, const void *ret_address, uint64_t bytes
     return process_is_ready(p) && ret_address && bytes ? devices_current(p) : DEVICES_NO_CONTEXT;
 }
 
+/* Tries to allocate memory that can move (chunks.h). Returns false if the memory must be plain. */
+static bool allocate_movable(struct process *p, int device, uint64_t bytes,
+                             CUdeviceptr *ret_address, CUresult *ret_result)
+{
+    bool is_plain = true;
+    if (chunks_serve(p, device))
+        *ret_result = chunks_allocate(p, device, bytes, ret_address, &is_plain);
+    return !is_plain;
+}
+
+#define MOVABLE(device)                                                                            \
+    CUresult moved = CUDA_SUCCESS;                                                                 \
+    if (allocate_movable(p, device, bytes, ret_address, &moved))                                   \
+    return moved
+#define UNMOVABLE(device)                                                                          \
+    if (atomic_load_explicit(&p->is_swappable, memory_order_relaxed))                              \
+    process_count(p, STATUS_swap_unmovable, 1)
+
 /* The hook of one call that allocates so many bytes. */
-#define DEFINE_ALLOCATE(symbol, parameters, arguments)                                             \
+#define DEFINE_ALLOCATE(symbol, parameters, arguments, move)                                       \
     CUresult hook_##symbol parameters                                                              \
     {                                                                                              \
         struct process *p = process_enter();                                                       \
@@ -21,19 +40,26 @@ static int device_for(struct process *p, const void *ret_address, uint64_t bytes
         int device = device_for(p, ret_address, bytes);                                            \
         if (device == DEVICES_NO_CONTEXT)                                                          \
             return p->calls.real.symbol arguments;                                                 \
+        move(device);                                                                              \
         uint64_t charged = quota_charged(bytes);                                                   \
         if (!grants_reserve(p, device, charged))                                                   \
             return CUDA_ERROR_OUT_OF_MEMORY;                                                       \
-        CUresult r = p->calls.real.symbol arguments;                                               \
+        struct room_wait wait = {0};                                                               \
+        CUresult r;                                                                                \
+        do                                                                                         \
+            r = p->calls.real.symbol arguments;                                                    \
+        while (room_await(p, r, device, charged, &wait));                                          \
         return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);            \
     }
 
-DEFINE_ALLOCATE(cuMemAlloc_v2, (CUdeviceptr * ret_address, size_t bytes), (ret_address, bytes))
+DEFINE_ALLOCATE(cuMemAlloc_v2, (CUdeviceptr * ret_address, size_t bytes), (ret_address, bytes),
+                MOVABLE)
 /* For programs older than CUDA 3.2. */
-DEFINE_ALLOCATE(cuMemAlloc, (unsigned *ret_address, unsigned bytes), (ret_address, bytes))
+DEFINE_ALLOCATE(cuMemAlloc, (unsigned *ret_address, unsigned bytes), (ret_address, bytes),
+                UNMOVABLE)
 /* All managed memory counts: all of it may be on the device at the same time. */
 DEFINE_ALLOCATE(cuMemAllocManaged, (CUdeviceptr * ret_address, size_t bytes, unsigned flags),
-                (ret_address, bytes, flags))
+                (ret_address, bytes, flags), UNMOVABLE)
 
 static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
 {
@@ -60,11 +86,23 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *ret_address, size_t *ret_pitch, si
     if (device == DEVICES_NO_CONTEXT)
         return p->calls.real.cuMemAllocPitch_v2(ret_address, ret_pitch, width, height,
                                                 element_bytes);
-    uint64_t reserved = pitched_bytes(pitch_at_most(width), height);
+    uint64_t pitch = pitch_at_most(width), bytes;
+    CUresult moved = CUDA_SUCCESS;
+    if ((element_bytes == 4 || element_bytes == 8 || element_bytes == 16) &&
+        !__builtin_mul_overflow(pitch, height, &bytes) &&
+        allocate_movable(p, device, bytes, ret_address, &moved)) {
+        if (moved == CUDA_SUCCESS)
+            *ret_pitch = pitch;
+        return moved;
+    }
+    uint64_t reserved = pitched_bytes(pitch, height);
     if (!grants_reserve(p, device, reserved))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r =
-        p->calls.real.cuMemAllocPitch_v2(ret_address, ret_pitch, width, height, element_bytes);
+    struct room_wait wait = {0};
+    CUresult r;
+    do
+        r = p->calls.real.cuMemAllocPitch_v2(ret_address, ret_pitch, width, height, element_bytes);
+    while (room_await(p, r, device, reserved, &wait));
     uint64_t charged = r == CUDA_SUCCESS ? pitched_bytes(*ret_pitch, height) : reserved;
     if (!grants_adjust(p, device, reserved, charged)) {
         (void)p->calls.real.cuMemFree_v2(*ret_address);
@@ -103,10 +141,13 @@ static void note_other_free(struct process *p, uint64_t address, CUresult result
     {                                                                                              \
         struct process *p = process_enter();                                                       \
         struct allocation allocation;                                                              \
+        CUresult r;                                                                                \
         if (!process_is_ready(p))                                                                  \
             return p->calls.real.symbol(address);                                                  \
+        if (chunks_free(p, address, &r))                                                           \
+            return r;                                                                              \
         bool is_known = grants_begin_free(p, address, &allocation);                                \
-        CUresult r = p->calls.real.symbol(address);                                                \
+        r = p->calls.real.symbol(address);                                                         \
         if (is_known)                                                                              \
             grants_end_free(p, &allocation, r);                                                    \
         else                                                                                       \

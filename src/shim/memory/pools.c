@@ -1,6 +1,7 @@
 #include "shim/memory/pools.h"
 #include "shim/hook/capture.h"
 #include "shim/memory/grants.h"
+#include "shim/memory/room.h"
 #include "shim/memory/graphs.h"
 #include "shim/sys/fault_point.h"
 
@@ -281,7 +282,11 @@ void pools_end_free(struct process *p, const struct allocation *piece)
 static CUresult allocate_reserved(struct process *p, struct pool *pool, const struct request *q,
                                   uint64_t needed)
 {
-    CUresult r = allocate(p, q);
+    struct room_wait wait = {0};
+    CUresult r;
+    do
+        r = allocate(p, q);
+    while (room_await(p, r, pool->device, needed > q->bytes ? needed : q->bytes, &wait));
     FAULT_POINT();
     uint64_t reserved = atomic_load(&pool->counted_bytes) + needed;
     uint64_t now = read_pool(p, pool, POOL_RESERVED, reserved);
@@ -369,10 +374,13 @@ CUresult hook_cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 {
     struct process *p = process_enter();
     struct allocation known = {0};
+    CUresult r;
     if (!process_is_ready(p))
         return p->calls.real.cuMemFreeAsync(address, stream);
+    if (chunks_free(p, address, &r))
+        return r;
     (void)grants_begin_free(p, address, &known);
-    CUresult r = p->calls.real.cuMemFreeAsync(address, stream);
+    r = p->calls.real.cuMemFreeAsync(address, stream);
     end_free(p, &known, r);
     return r;
 }
@@ -381,10 +389,13 @@ CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 {
     struct process *p = process_enter();
     struct allocation known = {0};
+    CUresult r;
     if (!process_is_ready(p))
         return p->calls.real.cuMemFreeAsync_ptsz(address, stream);
+    if (chunks_free(p, address, &r))
+        return r;
     (void)grants_begin_free(p, address, &known);
-    CUresult r = p->calls.real.cuMemFreeAsync_ptsz(address, stream);
+    r = p->calls.real.cuMemFreeAsync_ptsz(address, stream);
     end_free(p, &known, r);
     return r;
 }
