@@ -60,11 +60,13 @@ def settings_off():
     return tuple(f"{name} 0" for name in SETTINGS if registrar_knows(name))
 
 
-def shared_environment():
-    """Returns variables for all programs: compiled code is shared, and compiled by one thread."""
+def shared_environment(threads=1):
+    """Returns variables for all programs, which share compiled code."""
     return {"TORCHINDUCTOR_CACHE_DIR": str(lab.WORK / "inductor"),
-            "TRITON_CACHE_DIR": str(lab.WORK / "triton"), "TORCHINDUCTOR_COMPILE_THREADS": "1",
-            "TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "PYTHONWARNINGS": "ignore"}
+            "TRITON_CACHE_DIR": str(lab.WORK / "triton"),
+            "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
+            "TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "1",
+            "PYTHONWARNINGS": "ignore"}
 
 
 class Program:
@@ -620,10 +622,11 @@ def warm_caches(floor, pairs):
     names = {pair.task for pair in pairs if "--compile" in TASKS[pair.task]}
     if lab.EMULATED and not floor.options.cpu:
         return
-    for task in [floor.begin("task", name, "bare") for name in names]:
+    tasks = [Task(f"compiler of {name}", floor.command("task", name),
+                  environment=lab.plain_environment(**shared_environment(8))) for name in names]
+    for task in tasks:
         task.tell("load")
-    for name in names:
-        task = floor.programs.pop(("task", name, "bare"))
+    for task in tasks:
         task.wait_for(240, "ready")
         task.close()
 
