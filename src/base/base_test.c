@@ -51,6 +51,21 @@ static void str_beyond_maximum_fails(void **state)
     str_done(&s);
 }
 
+static void str_extend_and_uint_keep_maximum(void **state)
+{
+    (void)state;
+    struct str s;
+    str_init(&s, 24);
+    str_append_uint(&s, 0);
+    str_append_uint(&s, UINT64_MAX);
+    memset(str_extend(&s, 3), 'x', 3);
+    assert_string_equal(str_text(&s), "018446744073709551615xxx");
+    assert_null(str_extend(&s, 1));
+    assert_true(str_failed(&s));
+    assert_int_equal(s.length, 24);
+    str_done(&s);
+}
+
 static void utf8_check_refuses_malformed_and_nul(void **state)
 {
     (void)state;
@@ -251,6 +266,7 @@ int main(void)
         cmocka_unit_test(utf8_check_refuses_malformed_and_nul),
         cmocka_unit_test(distance_counts_edits_up_to_limit),
         cmocka_unit_test(hash_map_random_operations_match_array),
+        cmocka_unit_test(str_extend_and_uint_keep_maximum),
         cmocka_unit_test(list_removal_and_move_keep_order),
         cmocka_unit_test(rng_same_seed_repeats_uniform_numbers),
         cmocka_unit_test(error_carries_field_text_and_status),

@@ -32,17 +32,8 @@ void str_truncate(struct str *s, size_t length)
         s->data[length] = '\0';
 }
 
-static bool reserve(struct str *s, size_t more)
+static bool grow(struct str *s, size_t need)
 {
-    if (s->failed)
-        return false;
-    if (more > s->max || s->length > s->max - more) {
-        s->failed = true;
-        return false;
-    }
-    size_t need = s->length + more + 1;
-    if (need <= s->capacity)
-        return true;
     size_t capacity = s->capacity ? s->capacity * 2 : 256;
     while (capacity < need)
         capacity *= 2;
@@ -56,14 +47,33 @@ static bool reserve(struct str *s, size_t more)
     return true;
 }
 
-void str_append_bytes(struct str *s, const void *bytes, size_t length)
+static inline bool reserve(struct str *s, size_t more)
+{
+    if (s->failed)
+        return false;
+    if (more > s->max || s->length > s->max - more) {
+        s->failed = true;
+        return false;
+    }
+    size_t need = s->length + more + 1;
+    return need <= s->capacity || grow(s, need);
+}
+
+char *str_extend(struct str *s, size_t length)
 {
     if (!reserve(s, length))
-        return;
-    if (length)
-        memcpy(s->data + s->length, bytes, length);
+        return NULL;
+    char *added = s->data + s->length;
     s->length += length;
-    s->data[s->length] = '\0';
+    added[length] = '\0';
+    return added;
+}
+
+void str_append_bytes(struct str *s, const void *bytes, size_t length)
+{
+    char *added = str_extend(s, length);
+    if (added && length)
+        memcpy(added, bytes, length);
 }
 
 void str_append(struct str *s, const char *text)
@@ -77,6 +87,16 @@ void str_append_char(struct str *s, char c)
         return;
     s->data[s->length++] = c;
     s->data[s->length] = '\0';
+}
+
+void str_append_uint(struct str *s, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    str_append_bytes(s, digits + at, sizeof digits - at);
 }
 
 void str_printf(struct str *s, const char *format, ...)

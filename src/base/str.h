@@ -6,6 +6,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct str {
     char *data; /* NUL-terminated after the first append; owned by the str */
@@ -24,6 +25,10 @@ void str_truncate(struct str *s, size_t length);
 void str_append(struct str *s, const char *text);
 void str_append_bytes(struct str *s, const void *bytes, size_t length);
 void str_append_char(struct str *s, char c);
+/* Appends `length` bytes that the caller must write at once; returns them, or NULL on failure. */
+char *str_extend(struct str *s, size_t length);
+/* Appends a number in decimal digits. */
+void str_append_uint(struct str *s, uint64_t number);
 void str_printf(struct str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool str_failed(const struct str *s);
 /* Returns the text, never NULL. Valid until the next call on s. */

@@ -189,7 +189,7 @@ static void put_part(struct json_writer *w, const struct field *f, enum fields_f
             fields_put_members(w, f->fields, form, object);
         return;
     }
-    fields_put(json_key(w, f->key), f->fields, form, there ? object : NULL);
+    fields_put(json_plain_key(w, f->key), f->fields, form, there ? object : NULL);
 }
 
 static void put_member(struct json_writer *w, const struct field *f, enum fields_form form,
@@ -203,7 +203,7 @@ static void put_member(struct json_writer *w, const struct field *f, enum fields
     bool unset = !object || (f->flags & (FIELD_OMIT | FIELD_NULL) && is_unset(f, object));
     if (unset && f->flags & FIELD_OMIT && form != FIELDS_API)
         return;
-    json_key(w, key_of(f, form, key));
+    json_plain_key(w, key_of(f, form, key));
     if (!object || (unset && f->flags & FIELD_NULL && form == FIELDS_API))
         json_put_null(w);
     else if (f->list == FIELD_POINTER)

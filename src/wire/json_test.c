@@ -68,6 +68,24 @@ static void json_strings_are_escaped(void **state)
     str_done(&out);
 }
 
+static void json_keys_are_escaped_and_separated(void **state)
+{
+    (void)state;
+    struct str out;
+    str_init(&out, 4096);
+    struct json_writer w;
+    json_writer_init(&w, &out);
+    json_begin_object(&w);
+    json_put_int(json_key(&w, "a\"b"), 1);
+    json_put_string(json_plain_key(&w, "plain"), "");
+    json_begin_object(json_plain_key_bytes(&w, "group.member", 5));
+    json_put_int(json_key(&w, ""), -2);
+    json_end_object(&w);
+    json_end_object(&w);
+    assert_string_equal(str_text(&out), "{\"a\\\"b\":1,\"plain\":\"\",\"group\":{\"\":-2}}");
+    str_done(&out);
+}
+
 static void base64_reads_back_and_refuses_malformed(void **state)
 {
     (void)state;
@@ -124,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_writer_puts_commas_between_values),
         cmocka_unit_test(json_strings_are_escaped),
+        cmocka_unit_test(json_keys_are_escaped_and_separated),
         cmocka_unit_test(base64_reads_back_and_refuses_malformed),
         cmocka_unit_test(hint_keeps_nearest_offer),
     };

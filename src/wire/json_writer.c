@@ -13,17 +13,21 @@ void json_writer_init(struct json_writer *w, struct str *out)
     *w = (struct json_writer){.out = out};
 }
 
-static void separate(struct json_writer *w)
+/* Appends a comma if one is due, and the token. */
+static void put_token(struct json_writer *w, const char *token, size_t length)
 {
+    char *to = str_extend(w->out, w->comma + length);
+    if (!to)
+        return;
     if (w->comma)
-        str_append_char(w->out, ',');
+        *to++ = ',';
+    memcpy(to, token, length);
     w->comma = true;
 }
 
 static void begin(struct json_writer *w, char bracket)
 {
-    separate(w);
-    str_append_char(w->out, bracket);
+    put_token(w, &bracket, 1);
     w->comma = false;
 }
 
@@ -74,17 +78,19 @@ static size_t sequence_length(const char *p, size_t left)
     return 0;
 }
 
-static void append_quoted(struct str *out, const char *text, size_t length)
+static bool is_plain(char c)
 {
-    str_append_char(out, '"');
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+static void append_escaped(struct str *out, const char *text, size_t length)
+{
     size_t plain = 0; /* start of the run that needs no escape */
     for (size_t i = 0; i < length;) {
         unsigned char c = (unsigned char)text[i];
-        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
-            i++;
-            continue;
-        }
-        size_t sequence = c >= 0x80 ? sequence_length(text + i, length - i) : 0;
+        size_t sequence = is_plain(text[i]) ? 1
+                          : c >= 0x80       ? sequence_length(text + i, length - i)
+                                            : 0;
         if (sequence) {
             i += sequence;
             continue;
@@ -97,22 +103,59 @@ static void append_quoted(struct str *out, const char *text, size_t length)
         plain = ++i;
     }
     str_append_bytes(out, text + plain, length - plain);
-    str_append_char(out, '"');
+}
+
+/* Writes a text that needs no escape, with the separators on both sides. */
+static void put_plain(struct json_writer *w, const char *text, size_t length, bool is_key)
+{
+    char *to = str_extend(w->out, w->comma + length + 2 + is_key);
+    if (!to)
+        return;
+    if (w->comma)
+        *to++ = ',';
+    *to++ = '"';
+    memcpy(to, text, length);
+    to[length] = '"';
+    if (is_key)
+        to[length + 1] = ':';
+    w->comma = !is_key;
+}
+
+static void put_text(struct json_writer *w, const char *text, size_t length, bool is_key)
+{
+    size_t plain = 0;
+    while (plain < length && is_plain(text[plain]))
+        plain++;
+    if (plain == length) {
+        put_plain(w, text, length, is_key);
+        return;
+    }
+    put_token(w, "\"", 1);
+    append_escaped(w->out, text, length);
+    str_append(w->out, is_key ? "\":" : "\"");
+    w->comma = !is_key;
 }
 
 struct json_writer *json_key(struct json_writer *w, const char *key)
 {
-    separate(w);
-    append_quoted(w->out, key, strlen(key));
-    str_append_char(w->out, ':');
-    w->comma = false;
+    put_text(w, key, strlen(key), true);
+    return w;
+}
+
+struct json_writer *json_plain_key(struct json_writer *w, const char *key)
+{
+    return json_plain_key_bytes(w, key, strlen(key));
+}
+
+struct json_writer *json_plain_key_bytes(struct json_writer *w, const char *key, size_t length)
+{
+    put_plain(w, key, length, true);
     return w;
 }
 
 void json_put_bytes(struct json_writer *w, const char *text, size_t length)
 {
-    separate(w);
-    append_quoted(w->out, text, length);
+    put_text(w, text, length, false);
 }
 
 void json_put_string(struct json_writer *w, const char *text)
@@ -123,31 +166,23 @@ void json_put_string(struct json_writer *w, const char *text)
         json_put_null(w);
 }
 
-static void append_digits(struct str *out, uint64_t number)
+static void put_digits(struct json_writer *w, const char *sign, uint64_t number)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + number % 10);
-    while (number /= 10);
-    str_append_bytes(out, digits + at, sizeof digits - at);
+    put_token(w, sign, strlen(sign));
+    str_append_uint(w->out, number);
 }
 
 void json_put_int(struct json_writer *w, int64_t number)
 {
-    separate(w);
-    if (number < 0)
-        str_append_char(w->out, '-');
-    append_digits(w->out, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+    put_digits(w, number < 0 ? "-" : "", number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 void json_put_uint(struct json_writer *w, uint64_t number)
 {
-    separate(w);
-    const char *quote = number > INT64_MAX ? "\"" : "";
-    str_append(w->out, quote);
-    append_digits(w->out, number);
-    str_append(w->out, quote);
+    bool is_text = number > INT64_MAX;
+    put_digits(w, is_text ? "\"" : "", number);
+    if (is_text)
+        str_append_char(w->out, '"');
 }
 
 void json_put_real(struct json_writer *w, double number)
@@ -162,8 +197,7 @@ void json_put_real(struct json_writer *w, double number)
         if (strtod(text, NULL) == number)
             break;
     }
-    separate(w);
-    str_append(w->out, text);
+    put_token(w, text, strlen(text));
 }
 
 void json_put_bool(struct json_writer *w, bool value)
@@ -184,8 +218,7 @@ void json_put_time(struct json_writer *w, int64_t wall_ms)
 
 void json_put_raw(struct json_writer *w, const char *json)
 {
-    separate(w);
-    str_append(w->out, json);
+    put_token(w, json, strlen(json));
 }
 
 void json_put_members(struct json_writer *w, const char *object)
@@ -193,14 +226,12 @@ void json_put_members(struct json_writer *w, const char *object)
     size_t length = strlen(object);
     if (length <= strlen("{}"))
         return;
-    separate(w);
-    str_append_bytes(w->out, object + 1, length - 2);
+    put_token(w, object + 1, length - 2);
 }
 
 void json_put_base64(struct json_writer *w, const void *bytes, size_t length)
 {
-    separate(w);
-    str_append_char(w->out, '"');
+    put_token(w, "\"", 1);
     base64_append(w->out, bytes, length);
     str_append_char(w->out, '"');
 }

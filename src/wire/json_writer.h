@@ -30,6 +30,9 @@ void json_begin_array(struct json_writer *w);
 void json_end_array(struct json_writer *w);
 /* Writes a key. Returns w, so that the value can follow in the same statement. */
 struct json_writer *json_key(struct json_writer *w, const char *key);
+/* The same, for a key of ASCII characters without quotes, backslashes and control characters. */
+struct json_writer *json_plain_key(struct json_writer *w, const char *key);
+struct json_writer *json_plain_key_bytes(struct json_writer *w, const char *key, size_t length);
 
 /* Writes NULL as null. Bytes that are not UTF-8 become U+FFFD, so that the result is valid JSON. */
 void json_put_string(struct json_writer *w, const char *text);
