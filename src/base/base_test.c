@@ -180,8 +180,11 @@ static void error_carries_field_text_and_status(void **state)
     struct error e = {0};
     assert_int_equal(error_set_field(&e, ERR_INVALID, "share.max", "%d is over 100", 120),
                      -ERR_INVALID);
-    error_prefix_field(&e, "workloads[3]");
+    error_prefix_element(&e, "workloads", 3);
     assert_string_equal(e.field, "workloads[3].share.max");
+    error_prefix_element(&e, "", 12);
+    error_prefix_field(&e, "lists");
+    assert_string_equal(e.field, "lists[12].workloads[3].share.max");
     assert_string_equal(e.text, "120 is over 100");
     assert_int_equal(error_http_status(-ERR_QUEUE_FULL), 429);
     assert_int_equal(error_from_slug("queue-full"), ERR_QUEUE_FULL);
@@ -263,10 +266,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_zeroes_memory_and_enforces_limit),
         cmocka_unit_test(str_beyond_maximum_fails),
+        cmocka_unit_test(str_extend_and_uint_keep_maximum),
         cmocka_unit_test(utf8_check_refuses_malformed_and_nul),
         cmocka_unit_test(distance_counts_edits_up_to_limit),
         cmocka_unit_test(hash_map_random_operations_match_array),
-        cmocka_unit_test(str_extend_and_uint_keep_maximum),
         cmocka_unit_test(list_removal_and_move_keep_order),
         cmocka_unit_test(rng_same_seed_repeats_uniform_numbers),
         cmocka_unit_test(error_carries_field_text_and_status),

@@ -80,6 +80,13 @@ void error_prefix_field(struct error *e, const char *prefix)
     e->field[sizeof e->field - 1] = '\0';
 }
 
+void error_prefix_element(struct error *e, const char *list, size_t index)
+{
+    char prefix[ERROR_FIELD_MAX];
+    snprintf(prefix, sizeof prefix, "%s[%zu]", list, index);
+    error_prefix_field(e, prefix);
+}
+
 const char *error_slug(int code)
 {
     return fact_of(code)->slug;

@@ -38,6 +38,8 @@ int error_set_errno(struct error *e, enum error_code code, int errno_value, cons
     __attribute__((format(printf, 4, 5)));
 /* Prepends `prefix` and a separator to the field of *e: "share" → "workloads[3].share". */
 void error_prefix_field(struct error *e, const char *prefix);
+/* The same for an element of a list: "share", "workloads", 3 → "workloads[3].share". */
+void error_prefix_element(struct error *e, const char *list, size_t index);
 
 /* Look up a code of either sign. An unknown code is treated as ERR_INTERNAL. */
 const char *error_slug(int code);

@@ -285,10 +285,8 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
         if (result == 0)
             result = resolve_after(e, &v, &first);
         if (result < 0) {
-            char prefix[32];
-            snprintf(prefix, sizeof prefix, "workloads[%zu]", i);
             if (specs->count > 1)
-                error_prefix_field(e, prefix);
+                error_prefix_element(e, "workloads", i);
             return result;
         }
         struct str json;

@@ -159,8 +159,8 @@ static int validate_name(struct error *e, struct arena *arena, struct workload_s
             "must be 1 to %d letters, digits, '.', '_' or '-', and must not begin with '.' or '-'",
             WORKLOAD_NAME_MAX - 1);
     char element[WORKLOAD_NAME_MAX];
-    int length = snprintf(element, sizeof element, "%s[%d]", spec->name, WORKLOAD_ARRAY_MAX);
-    if (spec->array_count > 0 && length >= (int)sizeof element)
+    if (spec->array_count > 0 && snprintf(element, sizeof element, "%s[%d]", spec->name,
+                                          WORKLOAD_ARRAY_MAX) >= (int)sizeof element)
         return error_set_field(e, ERR_INVALID, "name",
                                "is too long for an array, whose elements add [INDEX]");
     return 0;
@@ -191,11 +191,11 @@ static int validate_words(struct error *e, const char *field, const struct words
         return error_set_field(e, ERR_INVALID, field, "must have at most %d words",
                                WORKLOAD_COMMAND_MAX);
     for (size_t i = 0; i < words->count; i++) {
-        char path[ERROR_FIELD_MAX];
-        snprintf(path, sizeof path, "%s[%zu]", field, i);
-        int r = validate_text(e, path, words->items[i], WORKLOAD_WORD_MAX);
-        if (r < 0)
+        int r = validate_text(e, "", words->items[i], WORKLOAD_WORD_MAX);
+        if (r < 0) {
+            error_prefix_element(e, field, i);
             return r;
+        }
     }
     return 0;
 }
@@ -384,12 +384,13 @@ static int validate_after(struct error *e, const struct workload_spec *spec)
                                WORKLOAD_AFTER_MAX);
     for (size_t i = 0; i < spec->after_count; i++) {
         const char *name = spec->after[i].name;
-        char path[ERROR_FIELD_MAX];
-        snprintf(path, sizeof path, "after[%zu]", i);
         bool is_id = is_digits(name) && strlen(name) < 20;
-        if (!is_id && !workload_name_is_valid(name))
-            return error_set_field(e, ERR_INVALID, path,
-                                   "'%.60s' is neither a name nor an id of a workload", name);
+        if (is_id || workload_name_is_valid(name))
+            continue;
+        int r =
+            error_set(e, ERR_INVALID, "'%.60s' is neither a name nor an id of a workload", name);
+        error_prefix_element(e, "after", i);
+        return r;
     }
     return 0;
 }

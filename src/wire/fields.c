@@ -483,9 +483,7 @@ static int take_list(const struct field_reader *r, const struct field *f, json_t
     for (size_t i = 0; i < count; i++) {
         int result = take_one(r, f, json_array_get(array, i), items + i * f->size);
         if (result < 0) {
-            char index[32];
-            snprintf(index, sizeof index, "[%zu]", i);
-            error_prefix_field(r->e, index);
+            error_prefix_element(r->e, "", i);
             return result;
         }
     }

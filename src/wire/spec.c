@@ -143,13 +143,6 @@ static int open_list(struct error *e, struct arena *arena, const struct tree *do
     return 0;
 }
 
-static void prefix_workload(struct error *e, size_t index)
-{
-    char prefix[ERROR_FIELD_MAX];
-    snprintf(prefix, sizeof prefix, "workloads[%zu]", index);
-    error_prefix_field(e, prefix);
-}
-
 /* Returns how many workloads a document has, if the document is well-formed. */
 static size_t count_workloads(const struct tree *document)
 {
@@ -163,7 +156,7 @@ static int append_workload(struct error *e, struct arena *arena, const struct tr
 {
     int r = read_workload(e, arena, tree, &list->items[list->count]);
     if (r < 0 && many)
-        prefix_workload(e, list->count);
+        error_prefix_element(e, "workloads", list->count);
     if (r == 0)
         list->count++;
     return r;
@@ -249,7 +242,7 @@ int spec_parse(struct error *e, struct arena *arena, const char *text, size_t le
     for (size_t i = 0; i < list.count; i++) {
         r = workload_spec_validate(e, arena, &list.items[i]);
         if (r < 0 && list.count > 1)
-            prefix_workload(e, i);
+            error_prefix_element(e, "workloads", i);
         if (r < 0)
             return r;
     }

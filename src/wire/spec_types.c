@@ -370,10 +370,11 @@ static int copy_words(struct spec_reader *r, const struct tree *list, const char
     tree_for_each(child, list)
     {
         const char *text = scalar_text(child);
-        char path[ERROR_FIELD_MAX];
-        snprintf(path, sizeof path, "%s[%zu]", r->key->path, i);
-        if (!text)
-            return tree_error(r->e, ERR_INVALID, child, path, "must be a string");
+        if (!text) {
+            int result = tree_error(r->e, ERR_INVALID, child, "", "must be a string");
+            error_prefix_element(r->e, r->key->path, i);
+            return result;
+        }
         items[i] = arena_strdup(r->arena, text);
         if (!items[i++])
             return no_memory(r);
