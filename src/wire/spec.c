@@ -68,15 +68,14 @@ static int read_map(struct spec_reader *r, const struct tree *map, const char *p
             memcpy(path, prefix, before);
             memcpy(path + before, child->key, length - before + 1);
         }
-        bool group = fits && is_group(path);
         r->key = fits ? find_key(path) : NULL;
         int result;
-        if (child->kind == TREE_MAP && group) {
+        if (child->kind == TREE_MAP && fits && is_group(path)) {
             str_copy(path + length, sizeof path - length, ".");
             result = read_map(r, child, path);
         } else if (r->key) {
             result = r->key->type->read(r, child, member_of(r->key, r->spec));
-        } else if (group) {
+        } else if (fits && is_group(path)) {
             result = tree_error(r->e, ERR_INVALID, child, path, "must be a map");
         } else {
             result = unknown_key(r->e, child, prefix, child->key);
@@ -287,27 +286,29 @@ int spec_write(const struct workload_spec *spec, struct str *out)
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    char group[PATH_MAX_BYTES] = "";
+    const char *group = NULL; /* the path of the open group's first key */
+    size_t group_length = 0;
     for (const struct spec_key *key = spec_keys; key->path; key++) {
         const void *member = (const char *)spec + key->offset;
         if (!key->type->said(key, spec, member))
             continue;
         size_t length = strcspn(key->path, ".");
         bool grouped = key->path[length] == '.';
-        bool same = grouped && strlen(group) == length && strncmp(group, key->path, length) == 0;
-        if (group[0] && !same) {
+        bool same =
+            group && grouped && group_length == length && memcmp(group, key->path, length) == 0;
+        if (group && !same) {
             json_end_object(&w);
-            group[0] = '\0';
+            group = NULL;
         }
         if (grouped && !same) {
-            snprintf(group, sizeof group, "%.*s", (int)length, key->path);
-            json_key(&w, group);
-            json_begin_object(&w);
+            group = key->path;
+            group_length = length;
+            json_begin_object(json_plain_key_bytes(&w, group, length));
         }
-        json_key(&w, grouped ? key->path + length + 1 : key->path);
+        json_plain_key(&w, grouped ? key->path + length + 1 : key->path);
         key->type->write(&w, spec, member);
     }
-    if (group[0])
+    if (group)
         json_end_object(&w);
     json_end_object(&w);
     return str_failed(out) ? -ERR_NO_MEMORY : 0;
