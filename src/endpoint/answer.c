@@ -140,6 +140,26 @@ static void count_answer(struct http_server *s, int status)
         s->counters.by_status[status / 100]++;
 }
 
+/* Writes the head of a response. extra: complete header lines, or "". */
+static void write_head(struct str *out, struct http_server *server, int status, const char *type,
+                       const char *extra, size_t length)
+{
+    str_append(out, "HTTP/1.1 ");
+    str_append_uint(out, (uint64_t)status);
+    str_append_char(out, ' ');
+    str_append(out, status_text(status));
+    str_append(out, "\r\n" HTTP_SERVER_LINE "Date: ");
+    str_append(out, server_date(server));
+    if (status != 204) {
+        str_append(out, "\r\nContent-Type: ");
+        str_append(out, type);
+        str_append(out, "\r\nContent-Length: ");
+        str_append_uint(out, length);
+    }
+    str_append(out, "\r\n");
+    str_append(out, extra);
+}
+
 /* Sends a response and frees the request. extra: complete header lines, or "". */
 static void answer(struct http_request *r, int status, const char *type, const char *extra,
                    const char *body, size_t length)
@@ -150,18 +170,21 @@ static void answer(struct http_request *r, int status, const char *type, const c
         return;
     }
     bool keep = r->head.keep_alive && !c->at_end;
-    char head[HEAD_MAX], about_body[160] = "";
-    if (status != 204)
-        snprintf(about_body, sizeof about_body, "Content-Type: %.100s\r\nContent-Length: %zu\r\n",
-                 type, length);
-    int used =
-        snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n" HTTP_SERVER_LINE "Date: %s\r\n%s%s%s\r\n",
-                 status, status_text(status), server_date(c->server), about_body, extra,
-                 keep ? "" : "Connection: close\r\n");
+    struct str head;
+    str_init(&head, HEAD_MAX);
+    write_head(&head, c->server, status, type, extra, length);
+    str_append(&head, keep ? "\r\n" : "Connection: close\r\n\r\n");
+    if (str_failed(&head)) {
+        str_done(&head);
+        c->request = NULL;
+        request_free(r);
+        connection_close(c);
+        return;
+    }
     if (status == 204 || r->head.is_head)
         length = 0;
     struct iovec pieces[] = {
-        {.iov_base = head, .iov_len = (size_t)used},
+        {.iov_base = head.data, .iov_len = head.length},
         {.iov_base = (char *)body, .iov_len = length},
     };
     count_answer(c->server, status);
@@ -169,6 +192,7 @@ static void answer(struct http_request *r, int status, const char *type, const c
     c->close_when_sent = !keep;
     connection_hold(c);
     connection_send(c, pieces, length > 0 ? 2 : 1);
+    str_done(&head);
     request_free(r); /* only now, because the body may belong to the request */
     if (connection_release(c))
         connection_answered(c);

@@ -22,10 +22,24 @@ size_t http_head_length(const char *text, size_t length, size_t *scanned)
     return end ? (size_t)(end - text) + 4 : 0;
 }
 
+static bool is_token_char(char c)
+{
+    static const bool known[1 << 8] = {
+        ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true,
+        ['#'] = true,         ['$'] = true,         ['%'] = true,         ['&'] = true,
+        ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true,
+        ['.'] = true,         ['^'] = true,         ['_'] = true,         ['`'] = true,
+        ['|'] = true,         ['~'] = true,
+    };
+    return known[(unsigned char)c];
+}
+
 static bool is_token(const char *s)
 {
-    return *s && s[strspn(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                             "abcdefghijklmnopqrstuvwxyz")] == '\0';
+    size_t length = 0;
+    while (is_token_char(s[length]))
+        length++;
+    return length > 0 && s[length] == '\0';
 }
 
 static int hex_digit(char c)
