@@ -55,17 +55,26 @@ void action_log(struct cluster *c, const char *what, uint64_t workload, int atte
     va_end(args);
 }
 
-void action_reply(struct cluster *c, uint64_t request, int result, const char *format, ...)
+struct cluster_action *action_accept(struct cluster *c, uint64_t request)
 {
     struct cluster_action *a = request ? action_add(c, CLUSTER_REPLY) : NULL;
+    if (a)
+        a->request = request;
+    return a;
+}
+
+struct cluster_action *action_refuse(struct cluster *c, uint64_t request, int result,
+                                     const char *format, ...)
+{
+    struct cluster_action *a = action_accept(c, request);
     va_list args;
     if (!a)
-        return;
-    a->request = request;
+        return NULL;
     a->result = result;
     va_start(args, format);
     (void)vsnprintf(a->text, sizeof a->text, format, args);
     va_end(args);
+    return a;
 }
 
 static struct cluster_action *send_to(struct cluster *c, struct node *n,

@@ -262,9 +262,11 @@ void action_log(struct cluster *c, const char *what, uint64_t workload, int atte
 #define EVENT(word, help) extern const char event_##word[];
 #include "cluster/events.def"
 #undef EVENT
-/* No-op if request is 0. */
-void action_reply(struct cluster *c, uint64_t request, int result, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* Reply to a request: result 0 without a text, or a negative result with its reason. Return NULL if
+ * request is 0 or memory is short. */
+struct cluster_action *action_accept(struct cluster *c, uint64_t request);
+struct cluster_action *action_refuse(struct cluster *c, uint64_t request, int result,
+                                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Send a node an order about one attempt, open or not. No-op if the node is not connected. */
 void action_send_stop(struct cluster *c, struct node *n, uint64_t workload, int attempt,
                       int64_t grace_ms);

@@ -305,9 +305,9 @@ void node_hello(struct cluster *c, const struct cluster_event *event)
     struct node *n = node_find(c, info->name);
     bool is_new = !n;
     if (hello_is_refused(n, info)) {
-        action_reply(c, event->request, -ERR_CONFLICT,
-                     "another node of the name %s is connected or may still have workloads",
-                     info->name);
+        action_refuse(c, event->request, -ERR_CONFLICT,
+                      "another node of the name %s is connected or may still have workloads",
+                      info->name);
         return;
     }
     if (is_new) {
@@ -327,7 +327,7 @@ void node_hello(struct cluster *c, const struct cluster_event *event)
     for (size_t i = 0; i < event->hello.count; i++)
         attempt_report(c, n, &event->hello.attempts[i]);
     reconcile(c, n);
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }
 
 /* Handles REPORT, BEAT and GONE, the messages of a session. */
@@ -336,7 +336,8 @@ void node_message(struct cluster *c, const struct cluster_event *event)
     struct node *n = node_find(c, event->node.node);
     if (!n || !n->connected || n->session != event->node.session) {
         if (event->kind != CLUSTER_NODE_GONE)
-            action_reply(c, event->request, -ERR_CONFLICT, "this session is over: say hello again");
+            action_refuse(c, event->request, -ERR_CONFLICT,
+                          "this session is over: say hello again");
         return;
     }
     if (event->kind == CLUSTER_NODE_GONE) {
@@ -363,7 +364,7 @@ void node_drain(struct cluster *c, const struct cluster_event *event)
 {
     struct node *n = node_find(c, event->drain.node);
     if (!n) {
-        action_reply(c, event->request, -ERR_NOT_FOUND, "there is no node %s", event->drain.node);
+        action_refuse(c, event->request, -ERR_NOT_FOUND, "there is no node %s", event->drain.node);
         return;
     }
     if (!event->drain.on)
@@ -381,7 +382,7 @@ void node_drain(struct cluster *c, const struct cluster_event *event)
             c, n->drained ? event_node_drained : event_node_undrained, 0, 0, n->info.name, "%s",
             n->drained ? "the node takes no new workloads" : "the node takes workloads again");
     }
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }
 
 bool cluster_node_held(const struct cluster *c, const char *node)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "cluster/cluster_internal.h"
 
 enum {
@@ -324,7 +325,7 @@ void queue_explain(struct cluster *c, struct workload *w)
     if (w->unmet_count > 0)
         depend_explain(w, w->status.text);
     else if (w->queued.position && is_refused(w->requirement))
-        workload_set_text(w, "%s", refusal_text(c, w->requirement));
+        (void)str_copy(w->status.text, sizeof w->status.text, refusal_text(c, w->requirement));
 }
 
 const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never)

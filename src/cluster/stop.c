@@ -9,15 +9,15 @@ struct workload *stop_target(struct cluster *c, const struct cluster_event *even
     if (w)
         return w;
     if (!row)
-        action_reply(c, event->request, -ERR_NOT_FOUND, "there is no workload %llu",
-                     (unsigned long long)id);
+        action_refuse(c, event->request, -ERR_NOT_FOUND, "there is no workload %llu",
+                      (unsigned long long)id);
     else if (event->kind == CLUSTER_REQUEUE)
-        action_reply(c, event->request, -ERR_CONFLICT,
-                     "it has already ended (%s); submit it again instead",
-                     workload_state_name(row->state));
+        action_refuse(c, event->request, -ERR_CONFLICT,
+                      "it has already ended (%s); submit it again instead",
+                      workload_state_name(row->state));
     else
-        action_reply(c, event->request, -ERR_CONFLICT, "it has already ended (%s)",
-                     workload_state_name(row->state));
+        action_refuse(c, event->request, -ERR_CONFLICT, "it has already ended (%s)",
+                      workload_state_name(row->state));
     return NULL;
 }
 
@@ -93,7 +93,7 @@ void stop_cancel(struct cluster *c, const struct cluster_event *event)
             grace_ms = w->stop_grace_ms;
         begin_stopping(c, w, STOP_CANCEL, grace_ms);
     }
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }
 
 void stop_requeue(struct cluster *c, const struct cluster_event *event)
@@ -102,14 +102,14 @@ void stop_requeue(struct cluster *c, const struct cluster_event *event)
     if (!w)
         return;
     if (w->status.state == WORKLOAD_QUEUED) {
-        action_reply(c, event->request, -ERR_CONFLICT, "it is waiting already");
+        action_refuse(c, event->request, -ERR_CONFLICT, "it is waiting already");
         return;
     }
     if (w->status.stop == STOP_CANCEL) {
-        action_reply(c, event->request, -ERR_CONFLICT, "it is being cancelled");
+        action_refuse(c, event->request, -ERR_CONFLICT, "it is being cancelled");
         return;
     }
     if (w->status.stop == STOP_NONE)
         begin_stopping(c, w, STOP_REQUEUE, grace_of(event, w));
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }

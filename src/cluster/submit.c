@@ -49,11 +49,9 @@ void submit_key_put(struct cluster *c, struct submit_key *key)
 static void reply_accepted(struct cluster *c, uint64_t request, uint64_t first, size_t count,
                            bool repeated)
 {
-    size_t before = c->actions->count;
-    action_reply(c, request, 0, "%s", "");
-    if (c->actions->count == before)
+    struct cluster_action *reply = action_accept(c, request);
+    if (!reply)
         return;
-    struct cluster_action *reply = &c->actions->items[before];
     reply->first = first;
     reply->count = count;
     reply->repeated = repeated;
@@ -61,11 +59,9 @@ static void reply_accepted(struct cluster *c, uint64_t request, uint64_t first, 
 
 static void reply_refused(struct cluster *c, uint64_t request, const struct error *why)
 {
-    size_t before = c->actions->count;
-    action_reply(c, request, -why->code, "%s", why->text);
-    if (c->actions->count > before)
-        (void)str_copy(c->actions->items[before].field, sizeof c->actions->items[before].field,
-                       why->field);
+    struct cluster_action *reply = action_refuse(c, request, -why->code, "%s", why->text);
+    if (reply)
+        (void)str_copy(reply->field, sizeof reply->field, why->field);
 }
 
 static int check_dependency_count(struct error *e, const struct cluster *c,

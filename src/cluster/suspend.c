@@ -318,7 +318,7 @@ void suspend_user(struct cluster *c, const struct cluster_event *event)
     if (!w)
         return;
     if (why) {
-        action_reply(c, event->request, -ERR_CONFLICT, "%s", why);
+        action_refuse(c, event->request, -ERR_CONFLICT, "%s", why);
         return;
     }
     bool is_on = w->status.state == WORKLOAD_RUNNING || w->status.state == WORKLOAD_RESUMING;
@@ -329,7 +329,7 @@ void suspend_user(struct cluster *c, const struct cluster_event *event)
         workload_set_text(w, "suspended by a user");
         workload_touch(c, w);
     }
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }
 
 void resume_user(struct cluster *c, const struct cluster_event *event)
@@ -338,7 +338,7 @@ void resume_user(struct cluster *c, const struct cluster_event *event)
     if (!w)
         return;
     if (!is_off_or_between(w->status.state)) {
-        action_reply(c, event->request, -ERR_CONFLICT, "it is not suspended");
+        action_refuse(c, event->request, -ERR_CONFLICT, "it is not suspended");
         return;
     }
     if (w->status.hold == HOLD_USER) {
@@ -351,5 +351,5 @@ void resume_user(struct cluster *c, const struct cluster_event *event)
     if (w->status.state == WORKLOAD_SUSPENDED)
         timer_clear(c, &w->timer); /* retry at once */
     c->held_due = true;
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }
