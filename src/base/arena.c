@@ -32,7 +32,8 @@ void arena_done(struct arena *a)
     a->used_bytes = 0;
 }
 
-void *arena_alloc(struct arena *a, size_t bytes)
+/* Returns memory that is not zeroed, of ret_bytes with the padding. */
+static void *take(struct arena *a, size_t bytes, size_t *ret_bytes)
 {
     if (bytes > a->limit_bytes)
         return NULL;
@@ -53,7 +54,15 @@ void *arena_alloc(struct arena *a, size_t bytes)
     void *p = block->data + block->used;
     block->used += need;
     a->used_bytes += need;
-    return memset(p, 0, need);
+    *ret_bytes = need;
+    return p;
+}
+
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+    size_t padded;
+    void *p = take(a, bytes, &padded);
+    return p ? memset(p, 0, padded) : NULL;
 }
 
 void *arena_array(struct arena *a, size_t count, size_t bytes)
@@ -66,9 +75,12 @@ void *arena_array(struct arena *a, size_t count, size_t bytes)
 
 char *arena_strndup(struct arena *a, const char *s, size_t length)
 {
-    char *copy = length < SIZE_MAX ? arena_alloc(a, length + 1) : NULL;
-    if (copy)
-        memcpy(copy, s, length);
+    size_t padded;
+    char *copy = length < SIZE_MAX ? take(a, length + 1, &padded) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, s, length);
+    copy[length] = '\0';
     return copy;
 }
 
