@@ -107,7 +107,7 @@ static const struct field attempt_usage_members[] = {
     FIELD("speed_since_ms", speed_since_ms, .flags = FIELD_NEWER, .unset = -1,
           .in = FIELDS_MESSAGE),
     FIELD("latency_ms", latency_ms, .flags = FIELD_NEWER | FIELD_NULL, .unset = -1),
-    FIELD("requests_10s", requests_10s, .flags = FIELD_OPTIONAL),
+    FIELD("requests_10s", requests_10s, .flags = FIELD_NEWER),
     FIELD("latency_since_ms", latency_since_ms, .flags = FIELD_NEWER, .unset = -1,
           .in = FIELDS_MESSAGE),
     FIELD("enforcement", enforcement, .flags = FIELD_NEWER, .in = FIELDS_MESSAGE),
