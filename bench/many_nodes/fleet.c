@@ -130,7 +130,8 @@ static void send_beat(struct fleet_node *n)
                                        .cpu_percent = 98.5 + (double)(n->beat % 7),
                                        .resident_bytes = UINT64_C(4123456789),
                                        .samples_per_s = 1234.5 + (double)(n->beat % 11),
-                                       .latency_ms = -1};
+                                       .latency_ms = -1,
+                                       .latency_since_ms = -1};
     }
     const struct nodemsg msg = {.type = NODEMSG_BEAT,
                                 .session = n->session,
