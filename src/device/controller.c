@@ -21,24 +21,35 @@ enum {
     WAIT_MS = 4000, /* after the first failed trial */
     WAIT_SEVERE_MS = 60000,
     WAIT_MS_MAX = 600 * 1000,
-    FORGIVE_MS = 30000,    /* without danger, before the wait is short again */
+    FORGIVE_MS = 30000, /* without danger, before the wait is short again */
+    SPEED_MS_SURE = 3000,
     SPEED_MS_LEAST = 1000, /* of a measured speed */
     SPEED_MS_MAX = 20000,  /* older work loses weight */
     PROBE_MS_LEAST = 300,
+    PROBE_MS = 1000,
+    PROBE_AGAIN_MS = 5000,
+    PROBES_MAX = 8,
+    PROBE_SLOW_BURSTS = 8,
     PROBE_BURSTS = 20,
     HELD_LEAST = 20, /* requests that judge a target with tasks held */
     KERNEL_MS = 10000,
 };
 
-static const double OCTAVE_SLACK = 0.8;
+static const uint64_t WITHOUT_MPS = UINT64_C(0x9e3779b97f4a7c15);
+static const double OCTAVE_SLACK = 0.9;
 static const double RECORD_MAX = 3000;                    /* requests */
 static const double FASTER = 1.01;                        /* that justifies a less safe setting */
-static const double SWAP = 1.03;                          /* × the speed of the present setting */
+static const double SLOWER = 0.9;                         /* × another speed: decided at once */
+static const double SWAP = 1.02;                          /* × the speed of the present setting */
 static const double UNREACHABLE_AT = 3, REACHABLE_AT = 1; /* evidence */
 static const double UNREACHABLE_SLACK = 1.2;              /* × the late requests with tasks held */
 static const double DEFAULT_TARGET = 1.10;
 static const double TRIAL_PART = 0.1; /* of the allowed late requests */
 static const double TRIAL_CREDIT_FIRST = 8, TRIAL_CREDIT_MAX = 8, TRIAL_COST = 1;
+static const double BUSY_CLOSED = 0.85, BUSY_MAX = 0.84, OCCUPIED_CLOSED = 0.93;
+static const double OCCUPIED_LOOK_MAX = 2; /* a burst may have begun before the look */
+static const double PROBE_RATE = 1;        /* requests or bursts per second worth a measurement */
+static const double TESTED_LATE = 3;       /* late requests that a setting was allowed so far */
 static const double BUDGET_MAX = 20;
 static const double CHANGES_MAX = 10, CHANGES_PER_MINUTE = 6;
 static const double COUNT_MAX = 1e9;
@@ -87,11 +98,12 @@ static double allowed_fraction(const struct controller_look *look)
 static double utilisation(const struct controller *c)
 {
     const struct controller_solo *solo = solo_of(c);
-    if (solo->busy_fraction >= 0.95) /* the next burst follows the last one, at any speed */
+    bool is_closed = solo->busy_fraction >= BUSY_CLOSED || c->occupied >= OCCUPIED_CLOSED;
+    if (is_closed) /* the next burst follows the last one */
         return 1;
     if (solo->request_us > 0 && solo->requests > 0)
-        return fmin(0.94, c->rate * solo->request_us / 1e6);
-    return fmin(0.94, solo->busy_fraction > 0 ? solo->busy_fraction : c->busy_fraction);
+        return fmin(BUSY_MAX, c->rate * solo->request_us / 1e6);
+    return fmin(BUSY_MAX, solo->busy_fraction > 0 ? solo->busy_fraction : c->busy_fraction);
 }
 
 static double held_part(struct controller *c)
@@ -226,6 +238,7 @@ static int first_setting(struct controller *c, const struct controller_look *loo
 static bool enter_pair(struct controller *c)
 {
     bool is_new = false;
+    struct controller_pair left = *pair_of(c);
     int32_t from = controller_pair_nearest(c->memory, c->service, c->neighbours, c->octave);
     struct controller_pair old = {0};
     if (from >= 0)
@@ -233,6 +246,8 @@ static bool enter_pair(struct controller *c)
     c->pair = controller_pair_place(c->memory, c->service, c->neighbours, c->octave, &is_new);
     if (is_new && from >= 0)
         controller_pair_inherit(pair_of(c), &old);
+    if (left.service == c->service && left.neighbours == c->neighbours)
+        controller_pair_fill_speeds(pair_of(c), &left, SPEED_MS_LEAST);
     for (int s = 0; s < CONTROLLER_SETTINGS; s++)
         c->failed_ms[s] = c->now_ms;
     return is_new;
@@ -245,7 +260,8 @@ static void begin_pair(struct controller *c, const struct controller_look *look)
     c->neighbours = look->neighbours;
     c->solo = controller_solo_place(c->memory, c->service);
     if (!is_service) {
-        c->rate = c->busy_fraction = 0;
+        c->rate = c->busy_fraction = c->occupied = 0;
+        c->probes = 0;
         c->octave = 0;
         c->has_looked = false;
     }
@@ -409,12 +425,20 @@ static int measured_faster(struct controller *c, const struct controller_look *l
     return best;
 }
 
+/* Returns whether a trial of the speed is decided; similar speeds need more time. */
+static bool has_speed(struct controller *c)
+{
+    const struct controller_record *r = record_of(c, c->setting);
+    bool is_slower = speed_of(c, c->setting) < SLOWER * speed_of(c, c->back);
+    return r->work_ms >= (is_slower ? SPEED_MS_LEAST : SPEED_MS_SURE);
+}
+
 static bool has_evidence(struct controller *c)
 {
     double count = fmax(c->evidence.answered, c->evidence.bursts);
     int64_t passed_ms = c->now_ms - c->since_ms;
     if (c->is_trial && c->back < c->setting) /* a trial of the speed alone */
-        return record_of(c, c->setting)->work_ms >= SPEED_MS_LEAST;
+        return has_speed(c);
     return passed_ms >= CALM_MS && (count >= CALM_REQUESTS || passed_ms >= CALM_SLOW_MS);
 }
 
@@ -463,7 +487,6 @@ static void in_calm(struct controller *c, const struct controller_look *look)
     explain(c, "trial after %s was calm", controller_setting_name(c->setting));
     enter(c, next);
     c->is_trial = true;
-    c->trial_late = 0;
 }
 
 /* ---- looks ---- */
@@ -473,6 +496,14 @@ static double bursts_of(const struct controller_bursts bursts[CONTROLLER_KINDS])
     double sum = 0;
     for (int k = 0; k < CONTROLLER_KINDS; k++)
         sum += fmin((double)bursts[k].count, COUNT_MAX);
+    return sum;
+}
+
+static double total_us(const struct controller_bursts bursts[CONTROLLER_KINDS])
+{
+    double sum = 0;
+    for (int k = 0; k < CONTROLLER_KINDS; k++)
+        sum += (double)bursts[k].total_us;
     return sum;
 }
 
@@ -487,6 +518,8 @@ static void follow_load(struct controller *c, const struct controller_look *look
     double part = passed_ms / (passed_ms + (c->rate > 0 ? smooth_ms : SMOOTH_MS));
     double rate = count * 1000 / passed_ms;
     c->rate += (rate - c->rate) * (c->rate > 0 ? part : 1);
+    double occupied = (total_us(look->alone) + total_us(look->beside)) / (passed_ms * 1000);
+    c->occupied += (fmin(OCCUPIED_LOOK_MAX, occupied) - c->occupied) * part;
     if (look->busy_fraction >= 0)
         c->busy_fraction += (fmin(1, look->busy_fraction) - c->busy_fraction) * part;
     c->kernel_us *= 1 - fmin(1, passed_ms / KERNEL_MS);
@@ -514,6 +547,8 @@ static bool moves(struct controller *c)
  * trial has left shrinks slowly. */
 static int64_t settle_ms(const struct controller *c, const struct controller_look *look)
 {
+    if (c->is_trial) /* of a faster setting: the last one left no queue */
+        return 0;
     double ms = SETTLE_MS + fmin(2 * look->slo_us / 1000, SETTLE_MS_MAX);
     return (ms < SETTLE_MS_MAX ? (int64_t)ms : SETTLE_MS_MAX) + c->backlog_ms;
 }
@@ -543,10 +578,8 @@ static void remember(struct controller *c, const struct controller_look *look, d
     double spare = allowed_fraction(look) * answered - late;
     if (!c->is_trial)
         c->budget = fmax(-BUDGET_MAX, fmin(BUDGET_MAX, c->budget + spare));
-    if (c->is_trial && spare < 0) {
+    if (c->is_trial && spare < 0)
         c->credit += spare;
-        c->trial_late -= spare;
-    }
 }
 
 static void end_learning(struct controller *c, const struct controller_look *look)
@@ -557,16 +590,34 @@ static void end_learning(struct controller *c, const struct controller_look *loo
         bursts += solo_of(c)->bursts[k];
     bool is_enough =
         bursts >= PROBE_BURSTS && (!look->has_requests || solo_of(c)->requests >= PROBE_BURSTS);
-    if (passed_ms < PROBE_MS_LEAST || (passed_ms < CONTROLLER_PROBE_MS && !is_enough))
+    bool is_slow = bursts > 0 && bursts < PROBE_SLOW_BURSTS && !look->has_requests;
+    int64_t most_ms = is_slow ? CONTROLLER_PROBE_MS : PROBE_MS;
+    if (passed_ms < PROBE_MS_LEAST || (passed_ms < most_ms && !is_enough))
         return;
+    c->probed_ms = c->now_ms;
+    if (c->probes < PROBES_MAX)
+        c->probes++;
     c->is_learning = false;
     explain(c, "new neighbours");
     settle(c, first_setting(c, look));
 }
 
-static bool is_tested(struct controller *c)
+static bool is_tested(struct controller *c, double allowed)
 {
-    return !c->is_trial && record_of(c, c->setting)->trust == CONTROLLER_SAFE;
+    const struct controller_record *r = record_of(c, c->setting);
+    if (c->is_trial && c->back < c->setting) /* a trial of the speed alone */
+        return true;
+    return !c->is_trial && r->trust == CONTROLLER_SAFE && r->answered * allowed >= TESTED_LATE;
+}
+
+/* Returns whether a service that was idle when its neighbours came is measured now. The time
+ * between measurements doubles, because some services cannot be measured. */
+static bool is_worth_a_probe(const struct controller *c, const struct controller_look *look)
+{
+    bool is_known = controller_need_us(solo_of(c), look->reports_requests) > 0;
+    return !is_known && c->setting != CONTROLLER_PAUSE && c->rate > PROBE_RATE &&
+           (look->reports_requests || c->occupied > 0) &&
+           c->now_ms - c->probed_ms >= (int64_t)PROBE_AGAIN_MS << c->probes;
 }
 
 static void decide(struct controller *c, const struct controller_look *look,
@@ -606,10 +657,17 @@ static void advance(struct controller *c, const struct controller_look *look, do
         end_learning(c, look);
         return;
     }
+    if (is_worth_a_probe(c, look)) {
+        explain(c, "measuring the service with tasks held");
+        enter(c, c->setting);
+        c->is_learning = true;
+        return;
+    }
     struct controller_aim aim = aim_of(c, look);
     if (!is_settled)
         return;
-    controller_evidence_add(&c->evidence, &aim, look, solo_of(c), c->rate, is_tested(c));
+    controller_evidence_add(&c->evidence, &aim, look, solo_of(c), c->rate,
+                            is_tested(c, aim.allowed));
     decide(c, look, &aim);
 }
 
@@ -678,6 +736,8 @@ static struct controller_look sane(const struct controller_look *claims)
     look.kernel_us = bounded(look.kernel_us, 0);
     if (look.late > look.answered)
         look.late = look.answered;
+    if (!look.has_mps && look.neighbours != 0) /* another pair: other settings suit it */
+        look.neighbours = look.neighbours == WITHOUT_MPS ? 1 : look.neighbours ^ WITHOUT_MPS;
     return look;
 }
 
@@ -690,12 +750,17 @@ void controller_look(struct controller *c, const struct controller_look *claims,
     int64_t now_ms = look->now_ms > c->now_ms ? look->now_ms : c->now_ms;
     double passed_ms = c->has_looked ? (double)(now_ms - c->now_ms) : 0;
     c->now_ms = now_ms;
-    if (!c->has_looked || look->service != c->service || look->neighbours != c->neighbours)
+    if (!c->has_looked || look->service != c->service || look->neighbours != c->neighbours) {
         begin_pair(c, look);
-    else if (passed_ms <= LOOK_MS_MAX)
-        advance(c, look, passed_ms);
-    else
-        enter(c, c->setting);
+    } else {
+        /* Another controller may have taken the places. */
+        c->pair = controller_pair_place(c->memory, c->service, c->neighbours, c->octave, NULL);
+        c->solo = controller_solo_place(c->memory, c->service);
+        if (passed_ms <= LOOK_MS_MAX)
+            advance(c, look, passed_ms);
+        else
+            enter(c, c->setting);
+    }
     c->has_looked = true;
     answer(c, look, before, was_learning, ret);
 }

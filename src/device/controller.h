@@ -114,12 +114,12 @@ struct controller_bursts {
 /* The time since the last look. The numbers are bounded by the controller, and may be claims of
  * the service. */
 struct controller_look {
-    int64_t now_ms;      /* never decreases */
-    uint64_t service;    /* program; not 0 */
-    uint64_t neighbours; /* set of the tasks' programs; 0: no tasks */
-    double slo_us;       /* latency that the SLO allows; 0: no SLO */
-    double percentile;   /* of the SLO; 0: 99 */
-    bool has_mps;
+    int64_t now_ms;        /* never decreases */
+    uint64_t service;      /* program; not 0 */
+    uint64_t neighbours;   /* set of the tasks' programs; 0: no tasks */
+    double slo_us;         /* latency that the SLO allows; 0: no SLO */
+    double percentile;     /* of the SLO; 0: 99 */
+    bool has_mps;          /* evidence with and without MPS is kept apart */
     bool reports_requests; /* tasks see the deadlines of open requests */
     bool has_requests;     /* `answered` and `late` are known */
     uint64_t answered, late;
@@ -149,7 +149,7 @@ struct controller_answer {
     char why[CONTROLLER_WHY_MAX];
 };
 
-enum { CONTROLLER_PROBE_MS = 1000 };
+enum { CONTROLLER_PROBE_MS = 3000 };
 
 /* Sums of the requests and bursts under the setting in force; weights decay. */
 struct controller_evidence {
@@ -173,11 +173,13 @@ struct controller {
     uint64_t service, neighbours;
     int32_t octave, setting, back; /* back: setting before the trial */
     bool has_looked, is_learning, is_trial, is_unreachable;
+    int32_t probes;                  /* number of measurements with tasks held */
     int32_t pair, solo;              /* places in the memory */
+    int64_t probed_ms;               /* end of the last measurement with tasks held */
+    double occupied;                 /* part of the time in bursts, smoothed */
     double rate;                     /* requests or bursts per second, smoothed; 0: unknown */
     double busy_fraction, kernel_us; /* smoothed; largest recent */
     double credit;                   /* late requests that trials may still cost */
-    double trial_late;               /* late requests of this trial */
     double budget;                   /* allowed late requests that were not needed */
     double changes;                  /* upward changes that are left */
     struct controller_evidence evidence;

@@ -7,15 +7,16 @@ static const double LATE_FEW = 0.7, LATE_MANY = 1.4; /* × allowed: the two hypo
 static const double ALARM_UNTESTED = 3, ALARM_TESTED = 4.6, ALARM_OVERSPENT = 3.4;
 /* Largest contribution of a look: late requests of one look often have one cause. */
 static const double LOOK_UNTESTED = 2, LOOK_TESTED = 1.2;
-static const double SEVERE = 5; /* × allowed */
+static const double SEVERE = 5;          /* × allowed */
+static const double SEVERE_AT_ONCE = 10; /* × the allowed excess of the stretch */
 static const double REQUESTS_LEAST = 200;
 static const double SINCE_MAX = 4000; /* requests; older ones lose weight */
 static const double BURSTS_LEAST = 8, BURSTS_MANY = 150;
-static const double BURSTS_SOLO_LEAST = 8; /* of a kind, before its duration is known */
+static const double BURSTS_SOLO_LEAST = 4; /* of a kind, before its duration is known */
 static const double ERRORS = 2;            /* standard errors that make a stretch clear */
 static const double STRETCH_SLACK = 1.01;
 static const double STRETCH_FAR = 1.5;  /* × the allowed excess, beside late requests */
-static const double BUSY_CLOSED = 0.95; /* the next burst follows the last one */
+static const double BUSY_CLOSED = 0.85; /* the next burst follows the last one */
 static const double COUNT_MAX = 1e9;    /* of a look */
 
 double controller_late_evidence(double allowed, double answered, double late)
@@ -101,6 +102,8 @@ static enum controller_verdict judge_stretch(const struct controller_evidence *e
         return CONTROLLER_CALM;
     if (e->bursts < 1)
         return stretch > allowed * STRETCH_SLACK ? CONTROLLER_DANGER : CONTROLLER_CALM;
+    if (e->bursts >= BURSTS_LEAST && stretch > 1 + SEVERE_AT_ONCE * (allowed - 1))
+        return CONTROLLER_SEVERE;
     if (e->bursts < BURSTS_LEAST || e->looks < 2)
         return CONTROLLER_DOUBT;
     double error = stretch_error(e);

@@ -32,6 +32,9 @@ int32_t controller_pair_recent(const struct controller_memory *m, uint64_t servi
                                uint64_t neighbours);
 /* Copies the conclusions about another load of the same pair that still hold. */
 void controller_pair_inherit(struct controller_pair *to, const struct controller_pair *from);
+/* Copies speeds that are not yet measured at this load, with the weight of `least_ms`. */
+void controller_pair_fill_speeds(struct controller_pair *to, const struct controller_pair *from,
+                                 double least_ms);
 /* Adds what is known about the service alone. `is_whole`: no task worked since the last look. */
 void controller_solo_learn(struct controller_solo *s, const struct controller_look *look,
                            double passed_ms, double alone_ms, bool is_whole);

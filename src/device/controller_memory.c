@@ -5,7 +5,7 @@
 #include "device/controller_internal.h"
 
 static const double FIGURE_MAX = 1e15;
-enum { OCTAVE_MAX = 64, WAIT_MS_MAX = 3600 * 1000, INHERITED_WAIT_MS = 4000 };
+enum { OCTAVE_MAX = 64, WAIT_MS_MAX = 3600 * 1000, INHERITED_WAIT_MS = 8000 };
 static const double SOLO_WEIGHT_MAX = 1000; /* bursts of a kind that count */
 static const double SOLO_NEW = 0.1;         /* weight of a new figure */
 static const double COUNT_MAX = 1e9;        /* of a look */
@@ -135,15 +135,28 @@ void controller_pair_inherit(struct controller_pair *to, const struct controller
         if (has_grown && r->trust == CONTROLLER_SAFE)
             to->records[s].trust = CONTROLLER_UNTRIED;
         else if (!has_grown && r->trust == CONTROLLER_UNSAFE)
-            to->records[s].wait_ms = INHERITED_WAIT_MS;
+            to->records[s].wait_ms =
+                r->wait_ms / 4 > INHERITED_WAIT_MS ? r->wait_ms / 4 : INHERITED_WAIT_MS;
+    }
+}
+
+void controller_pair_fill_speeds(struct controller_pair *to, const struct controller_pair *from,
+                                 double least_ms)
+{
+    for (int s = 0; s < CONTROLLER_SETTINGS; s++) {
+        const struct controller_record *r = &from->records[s];
+        if (to->records[s].work_ms >= least_ms || r->work_ms < least_ms)
+            continue;
+        to->records[s].work = r->work * least_ms / r->work_ms;
+        to->records[s].work_ms = least_ms;
     }
 }
 
 /* ---- services ---- */
 
-static double mix(double old, double new)
+static double mix(double old, double new, double part)
 {
-    return old > 0 ? old + SOLO_NEW * (new - old) : new;
+    return old > 0 ? old + part * (new - old) : new;
 }
 
 void controller_solo_learn(struct controller_solo *s, const struct controller_look *look,
@@ -162,14 +175,16 @@ void controller_solo_learn(struct controller_solo *s, const struct controller_lo
     }
     if (!is_whole)
         return;
+    double part = fmax(SOLO_NEW, alone_ms > 0 ? fmin(1, passed_ms / alone_ms) : 1);
     if (look->has_requests && requests > 0) {
         double busy_us = look->busy_fraction > 0 ? look->busy_fraction * passed_ms * 1000 : 0;
         if (total_us > 0 || busy_us > 0)
-            s->request_us = mix(s->request_us, (total_us > 0 ? total_us : busy_us) / requests);
+            s->request_us =
+                mix(s->request_us, (total_us > 0 ? total_us : busy_us) / requests, part);
         s->requests = fmin(s->requests + requests, fmax(SOLO_WEIGHT_MAX, requests));
     }
     if (passed_ms > 0 && total_us > 0)
-        s->busy_fraction = mix(s->busy_fraction, fmin(1, total_us / (passed_ms * 1000)));
+        s->busy_fraction = mix(s->busy_fraction, fmin(1, total_us / (passed_ms * 1000)), part);
     if (look->latency_us > 0 && alone_ms >= (double)look->latency_window_ms)
-        s->latency_us = mix(s->latency_us, fmin(look->latency_us, FIGURE_MAX));
+        s->latency_us = mix(s->latency_us, fmin(look->latency_us, FIGURE_MAX), part);
 }
