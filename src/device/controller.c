@@ -11,6 +11,9 @@ enum {
     SMOOTH_MS = 700,    /* of the load */
     SMOOTH_COUNT = 16,  /* requests that the load is at least smoothed over */
     SMOOTH_MS_MAX = 20000,
+    SILENCE_MS = 1000,
+    SILENCE_COUNT = 4,   /* requests that would have been expected */
+    LOWER_MS = 5000,     /* before a lower octave is believed */
     FIRST_LOAD_MS = 300, /* before the first octave is chosen */
     SETTLE_MS = 200,     /* requests of the last setting are still being answered */
     SETTLE_MS_MAX = 800,
@@ -18,6 +21,7 @@ enum {
     CALM_MS = 2000, /* before the next faster setting is tried */
     CALM_SLOW_MS = 5000,
     CALM_REQUESTS = 50,
+    CALM_REQUESTS_SLOW = 12,
     WAIT_MS = 4000, /* after the first failed trial */
     WAIT_SEVERE_MS = 60000,
     WAIT_MS_MAX = 600 * 1000,
@@ -268,6 +272,7 @@ static void begin_pair(struct controller *c, const struct controller_look *look)
     int32_t place = controller_pair_recent(c->memory, c->service, c->neighbours);
     if (!is_service && place >= 0) /* until the load is known */
         c->octave = c->memory->pairs[place].octave;
+    c->pair_ms = c->now_ms;
     (void)enter_pair(c);
     c->is_unreachable = false;
     c->kernel_us = 0;
@@ -439,7 +444,8 @@ static bool has_evidence(struct controller *c)
     int64_t passed_ms = c->now_ms - c->since_ms;
     if (c->is_trial && c->back < c->setting) /* a trial of the speed alone */
         return has_speed(c);
-    return passed_ms >= CALM_MS && (count >= CALM_REQUESTS || passed_ms >= CALM_SLOW_MS);
+    return passed_ms >= CALM_MS &&
+           (count >= CALM_REQUESTS || (passed_ms >= CALM_SLOW_MS && count >= CALM_REQUESTS_SLOW));
 }
 
 static void pass_trial(struct controller *c)
@@ -513,6 +519,15 @@ static void follow_load(struct controller *c, const struct controller_look *look
                                       : bursts_of(look->alone) + bursts_of(look->beside);
     if (!(passed_ms > 0))
         return;
+    /* A service that nobody asks keeps its load: its next request finds the setting of the last
+     * ones, and silence teaches nothing about settings. */
+    double silence_ms = fmax(SILENCE_MS, SILENCE_COUNT * 1000 / c->rate);
+    if (!(count > 0)) {
+        c->silent_ms += passed_ms;
+        return;
+    }
+    passed_ms += c->silent_ms <= silence_ms ? c->silent_ms : 0;
+    c->silent_ms = 0;
     /* A slow load needs more time for the same precision. */
     double smooth_ms = fmin(SMOOTH_MS_MAX, fmax(SMOOTH_MS, SMOOTH_COUNT * 1000 / c->rate));
     double part = passed_ms / (passed_ms + (c->rate > 0 ? smooth_ms : SMOOTH_MS));
@@ -532,13 +547,18 @@ static void follow_load(struct controller *c, const struct controller_look *look
 }
 
 /* Returns whether the load moved to another octave. */
-static bool moves(struct controller *c)
+static bool moves(struct controller *c, double passed_ms)
 {
     if (!(c->rate > 0.01))
         return false;
     double octave = log2(c->rate);
+    bool is_first = c->now_ms - c->pair_ms < LOWER_MS;
+    c->lower_ms = octave < c->octave ? c->lower_ms + passed_ms : 0;
     if (fabs(octave - c->octave) <= OCTAVE_SLACK)
         return false;
+    if (octave < c->octave && c->lower_ms < LOWER_MS && !is_first)
+        return false;
+    c->lower_ms = 0;
     c->octave = (int32_t)lround(octave);
     return true;
 }
@@ -646,7 +666,7 @@ static void advance(struct controller *c, const struct controller_look *look, do
     double alone_ms = (double)(c->now_ms - c->alone_ms);
     controller_solo_learn(&c->memory->solos[c->solo], look, passed_ms, alone_ms,
                           is_alone && (c->neighbours == 0 || alone_ms > PROBE_MS_LEAST / 2.0));
-    if (c->now_ms - c->since_ms >= FIRST_LOAD_MS && moves(c))
+    if (c->now_ms - c->since_ms >= FIRST_LOAD_MS && moves(c, passed_ms))
         enter_load(c, look);
     if (is_settled || c->neighbours == 0)
         remember(c, look, passed_ms);
@@ -694,7 +714,10 @@ static void answer(struct controller *c, const struct controller_look *look, int
 {
     struct controller_aim aim = aim_of(c, look);
     const struct controller_record *r = record_of(c, c->setting);
-    struct controller_facts facts = {look->reports_requests, aim.stretch, c->kernel_us};
+    struct controller_facts facts = {.reports_requests = look->reports_requests,
+                                     .allowed_stretch = aim.stretch,
+                                     .target_us = look->slo_us,
+                                     .kernel_us = c->kernel_us};
     int setting = c->is_learning ? CONTROLLER_PAUSE : c->setting;
     bool has_failed =
         c->setting == CONTROLLER_PAUSE && c->paused_ms > 0 && !c->is_unreachable &&

@@ -165,10 +165,13 @@ struct controller_evidence {
 struct controller {
     struct controller_memory *memory;
     int64_t now_ms, since_ms;               /* of the setting */
+    int64_t pair_ms;                        /* begin of the pair, at any load */
     int64_t paused_ms;                      /* begin of the pause; 0: none */
     int64_t alone_ms;                       /* time since which no task works */
     int64_t backlog_ms;                     /* for which requests suffer from the last setting */
     int64_t calm_ms;                        /* time of the last danger or change */
+    double silent_ms;                       /* without a request or burst */
+    double lower_ms;                        /* for which the load was lower than `octave` */
     int64_t failed_ms[CONTROLLER_SETTINGS]; /* last danger under each setting */
     uint64_t service, neighbours;
     int32_t octave, setting, back; /* back: setting before the trial */

@@ -256,7 +256,7 @@ struct outcome run_fixed(const struct scenario *s, uint64_t seed, int setting,
     double target = s->slo_us > 0 ? s->slo_us / solo->latency_us : 1.1;
     struct controller_facts facts = {
         s->reports, controller_stretch_allowed(fmax(1, target), fmin(0.94, solo->busy_fraction)),
-        s->kernel_us};
+        s->slo_us, s->kernel_us};
     world_init(&w, s, seed);
     w.limits = controller_limits_of((enum controller_setting)setting, solo, &facts);
     world_run(&w, settle_s * 1e6);

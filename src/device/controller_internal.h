@@ -7,6 +7,7 @@
 struct controller_facts {
     bool reports_requests;
     double allowed_stretch;
+    double target_us; /* 0: unknown */
     double kernel_us;
 };
 /* Returns the speed of tasks that is assumed before measurements, relative to FREE. */

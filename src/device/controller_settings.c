@@ -13,25 +13,29 @@ struct setting {
     bool has_gate;
     enum controller_rule rule;
     uint32_t window_us, rate_permille;
-    double margin, prior_speed;
+    double prior_speed;
+    /* For the rule DUE: parts of the time alone that a request still needs when the gate shuts, and
+     * of the slack that the request may use before. */
+    double margin, slack;
 };
 
 static const struct setting SETTINGS[CONTROLLER_SETTINGS] = {
-    [CONTROLLER_FREE] = {"no gate", false, CONTROLLER_RULE_BUSY, 20000, 0, 0, 1},
-    [CONTROLLER_DUE_RELAXED] = {"gate by deadline, margin 1.0", true, CONTROLLER_RULE_DUE, 1000, 0,
-                                1, 0.96},
-    [CONTROLLER_DUE] = {"gate by deadline, margin 1.5", true, CONTROLLER_RULE_DUE, 500, 0, 1.5,
-                        0.94},
-    [CONTROLLER_DUE_CAREFUL] = {"gate by deadline, margin 2.5", true, CONTROLLER_RULE_DUE, 250, 0,
-                                2.5, 0.91},
-    [CONTROLLER_STRICT_1000] = {"gate, window 1000 us", true, CONTROLLER_RULE_BUSY, 1000, 0, 0,
-                                0.87},
-    [CONTROLLER_STRICT_250] = {"gate, window 250 us", true, CONTROLLER_RULE_BUSY, 250, 0, 0, 0.82},
-    [CONTROLLER_STRICT_100] = {"gate, window 100 us", true, CONTROLLER_RULE_BUSY, 100, 0, 0, 0.76},
-    [CONTROLLER_RATE_500] = {"gate, rate 50 %", true, CONTROLLER_RULE_BUSY, 250, 500, 0, 0.45},
-    [CONTROLLER_RATE_250] = {"gate, rate 25 %", true, CONTROLLER_RULE_BUSY, 250, 250, 0, 0.22},
-    [CONTROLLER_RATE_100] = {"gate, rate 10 %", true, CONTROLLER_RULE_BUSY, 250, 100, 0, 0.09},
-    [CONTROLLER_PAUSE] = {"pause", true, CONTROLLER_RULE_BUSY, 100, 100, 0, 0},
+    [CONTROLLER_FREE] = {"no gate", false, CONTROLLER_RULE_BUSY, 20000, 0, 1, 0, 0},
+    [CONTROLLER_DUE_RELAXED] = {"gate by deadline, relaxed", true, CONTROLLER_RULE_DUE, 1000, 0,
+                                0.96, 0.7, 0.8},
+    [CONTROLLER_DUE] = {"gate by deadline", true, CONTROLLER_RULE_DUE, 500, 0, 0.94, 1, 0.5},
+    [CONTROLLER_DUE_CAREFUL] = {"gate by deadline, careful", true, CONTROLLER_RULE_DUE, 250, 0,
+                                0.91, 1.3, 0.2},
+    [CONTROLLER_STRICT_1000] = {"gate, window 1000 us", true, CONTROLLER_RULE_BUSY, 1000, 0, 0.87,
+                                0, 0},
+    [CONTROLLER_STRICT_250] = {"gate, window 250 us", true, CONTROLLER_RULE_BUSY, 250, 0, 0.82, 0,
+                               0},
+    [CONTROLLER_STRICT_100] = {"gate, window 100 us", true, CONTROLLER_RULE_BUSY, 100, 0, 0.76, 0,
+                               0},
+    [CONTROLLER_RATE_500] = {"gate, rate 50 %", true, CONTROLLER_RULE_BUSY, 250, 500, 0.45, 0, 0},
+    [CONTROLLER_RATE_250] = {"gate, rate 25 %", true, CONTROLLER_RULE_BUSY, 250, 250, 0.22, 0, 0},
+    [CONTROLLER_RATE_100] = {"gate, rate 10 %", true, CONTROLLER_RULE_BUSY, 250, 100, 0.09, 0, 0},
+    [CONTROLLER_PAUSE] = {"pause", true, CONTROLLER_RULE_BUSY, 100, 100, 0, 0, 0},
 };
 
 const char *controller_setting_name(enum controller_setting setting)
@@ -102,9 +106,13 @@ struct controller_limits controller_limits_of(enum controller_setting setting,
         return limits;
     double alone_us = controller_need_us(solo, facts->reports_requests);
     double need_us = s->margin * alone_us + s->window_us + facts->kernel_us;
-    limits.need_us = limit_us(need_us);
+    /* The rest of the slack is kept for requests that arrive meanwhile: slack moves work, and at a
+     * high load every request would end up at its deadline. */
+    double kept_us = (1 - s->slack) * fmax(0, facts->target_us - need_us);
+    limits.need_us = limit_us(need_us + kept_us);
     limits.each_us = limit_us(solo->request_us > 0 ? solo->request_us : alone_us);
-    limits.burst_us = limit_us(facts->allowed_stretch * burst_us(solo, false) - need_us);
+    limits.burst_us =
+        limit_us(s->slack * (facts->allowed_stretch * burst_us(solo, false) - need_us));
     return limits;
 }
 

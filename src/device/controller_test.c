@@ -210,6 +210,33 @@ static void changes_are_bounded_beside_a_restless_load(void **state)
     }
 }
 
+/* A service that is asked for seconds and then silent keeps its setting over the silence. */
+static void silence_changes_no_setting(void **state)
+{
+    enum { ROUNDS = 12, SILENCE_US = 12000000 };
+    static struct loop l;
+    static struct controller_memory memory;
+    struct scenario s = bursty();
+    double late = 0, answered = 0;
+    (void)state;
+    for (int seed = 0; seed < 10; seed++) {
+        controller_memory_init(&memory);
+        loop_init(&l, &s, (uint64_t)seed, &memory);
+        loop_run(&l, 20);
+        loop_clear(&l);
+        for (int i = 0; i < ROUNDS; i++) {
+            l.w.next_arrival_us = l.w.now_us + SILENCE_US;
+            loop_run(&l, SILENCE_US / 1e6 + 4);
+        }
+        if (is_verbose())
+            printf("silence %d: late %.4f, %d changes\n", seed, l.late / l.answered, l.changes);
+        late += l.late;
+        answered += l.answered;
+        assert_true(l.changes <= 2 * ROUNDS);
+    }
+    assert_true(late <= 1.4 * s.allowed * answered);
+}
+
 static void idle_service_is_measured_when_it_works(void **state)
 {
     static struct loop l;
@@ -412,6 +439,7 @@ int main(void)
         cmocka_unit_test(controller_matches_best_fixed_setting),
         cmocka_unit_test(load_step_is_answered_within_2_s),
         cmocka_unit_test(changes_are_bounded_beside_a_restless_load),
+        cmocka_unit_test(silence_changes_no_setting),
         cmocka_unit_test(idle_service_is_measured_when_it_works),
         cmocka_unit_test(unreachable_target_never_pauses_tasks),
         cmocka_unit_test(memory_is_used_at_once),
