@@ -3,11 +3,21 @@
 #include <stdio.h>
 #include <time.h>
 
-static int64_t read_us(clockid_t id)
+static int64_t read_ns(clockid_t id)
 {
     struct timespec t;
     clock_gettime(id, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t read_us(clockid_t id)
+{
+    return read_ns(id) / 1000;
+}
+
+int64_t clock_boot_ns(void)
+{
+    return read_ns(CLOCK_BOOTTIME);
 }
 
 int64_t clock_boot_us(void)

@@ -14,6 +14,7 @@ struct clock_now {
 struct clock_now clock_read(void);
 int64_t clock_boot_ms(void);
 int64_t clock_boot_us(void);
+int64_t clock_boot_ns(void);
 int64_t clock_wall_ms(void);
 
 enum { CLOCK_TEXT_MAX = 32 };

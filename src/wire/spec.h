@@ -78,5 +78,7 @@ int spec_write_summary(const struct workload_spec *spec, struct str *out);
  * "90s", "1.5h", "1h30m", "250ms" to milliseconds. */
 int spec_parse_bytes(struct error *e, const char *text, uint64_t *ret_bytes);
 int spec_parse_duration(struct error *e, const char *text, int64_t *ret_ms);
+/* Like spec_parse_duration, keeping the fraction of a millisecond; "50us" is valid too. */
+int spec_parse_real_duration(struct error *e, const char *text, double *ret_ms);
 enum { SPEC_QUANTITY_MAX = 32 };
 char *spec_format_duration(int64_t ms, char text[SPEC_QUANTITY_MAX]); /* writes "1h30m", "250ms" */

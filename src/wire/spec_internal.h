@@ -39,8 +39,6 @@ extern const struct spec_key spec_keys[];
 /* Reads and validates one workload. Errors name fields relative to the workload. */
 int spec_from_tree(struct error *e, struct arena *arena, const struct tree *tree,
                    struct workload_spec *ret);
-/* Parses a duration, keeping the fraction of a millisecond. */
-int spec_parse_real_duration(struct error *e, const char *text, double *ret_ms);
 /* Reads a map of scalars as sorted pairs. Errors name `field` or field.KEY. */
 int spec_read_pairs(struct error *e, struct arena *arena, const char *field,
                     const struct tree *value, struct pairs *ret);
