@@ -9,6 +9,7 @@
 #include "cli/command_options.h"
 #include "cli/daemon/daemons.h"
 #include "cli/frame/help.h"
+#include "cli/load/load.h"
 #include "cli/maintain/maintenance.h"
 #include "cli/sim/sim.h"
 #include "cli/frame/options.h"
@@ -154,6 +155,53 @@ static const struct option sim_options[] = {
     {"validate", 0, "TABLE",
      "simulate nothing; print the errors of the contention model on the measured pairs in TABLE",
      NULL},
+    OPTIONS_END};
+static const struct option load_options[] = {
+    {"rate", 'r', "RATE",
+     "mean rate of the requests, such as 150/s or 20/m; scales a trace to this mean rate", NULL},
+    {"arrivals", 'a', "PROCESS",
+     "poisson (default): exponential gaps. uniform: equal gaps. diurnal[:PERIOD[:SWING]]: the rate "
+     "swings by SWING (default 0.8) around --rate, once per PERIOD (default: the run). "
+     "step:RATE@TIME,…: --rate, then RATE from TIME on. trace:FILE[:COLUMN]: CSV with t_s and the "
+     "rate from that time on in COLUMN (default: rate); without such a column, t_s are the times "
+     "of the requests",
+     NULL},
+    {"seconds", 's', "TIME",
+     "measure for this time, such as 30 or 5m (default 10s; a trace: once to its end)", NULL},
+    {"requests", 'n', "N", "end after N requests, including those of --warmup", NULL},
+    {"warmup", 0, "TIME", "send requests for this time before the measurement (default 0)", NULL},
+    {"speed", 0, "X", "play a trace X times as fast; rates of a trace stay as they are", NULL},
+    {"seed", 0, "N",
+     "seed of arrivals and tensors; the same seed gives the same arrivals "
+     "(default 1)",
+     NULL},
+    {"connections", 'c', "N", "open at most N connections, as needed (default 64)", NULL},
+    {"queue", 0, "N",
+     "largest number of requests that wait for a connection; further requests fail as dropped "
+     "(default 10000)",
+     NULL},
+    {"timeout", 't', "TIME",
+     "a request fails without a complete answer within TIME after it was due (default 10s)", NULL},
+    {"method", 'X', "METHOD", "HTTP method (default: GET, or POST with a body)", NULL},
+    {"header", 'H', "NAME: VALUE", "add a header to every request; may be repeated", NULL},
+    {"body", 'd', "TEXT|@FILE", "send this text, or the content of FILE, as the body", NULL},
+    {"oip", 0, "MODEL",
+     "send inference requests of the Open Inference Protocol, version 2, to MODEL", NULL},
+    {"tensor", 0, "NAME:TYPE:SHAPE",
+     "with --oip: an input with random values, such as input:FP32:1x3x224x224; may be repeated",
+     NULL},
+    {"binary", 0, NULL, "with --oip: send the tensors as bytes after the JSON, not as JSON", NULL},
+    {"stream", 0, NULL,
+     "measure the time to the first chunk of each answer and the gaps between chunks; a chunk is "
+     "a server-sent event, or the bytes that arrived together",
+     NULL},
+    {"slo", 0, "TARGET,…",
+     "latency target, such as p99<=20ms; prints the fraction of requests within the target", NULL},
+    {"json", 0, "FILE",
+     "write all figures and histograms to FILE ('-': print them instead of the "
+     "table)",
+     NULL},
+    {"svg", 0, "FILE", "draw latency and rates to FILE", NULL},
     OPTIONS_END};
 static const struct option token_options[] = {
     {"role", 0, "viewer|user|admin|node",
@@ -538,6 +586,33 @@ static const struct command commands[] = {
                              {"gpumux sim --validate h200_train_pairs.csv",
                               "print the errors of the contention model"}),
         .run = sim_command,
+    },
+    {
+        .name = "load",
+        .operands = "TARGET",
+        .summary = "send requests to a service at a given rate, and measure its latency",
+        .description =
+            "Sends HTTP requests to TARGET: http://HOST[:PORT][/PATH], HOST:PORT[/PATH] or "
+            "unix:SOCKET[:/PATH]. The requests are due at random times with the given rate, also "
+            "while the service is slow or stalls (open loop). The latency of a request counts from "
+            "the time at which it was due, including the wait for a connection.\n\n"
+            "The table lists latency, wait (from due to sent) and lag (the delay of the generator "
+            "itself, which is part of both). A request is late if it was sent more than 1 ms after "
+            "it was due. A status other than 2xx is a failure, and a failed request misses every "
+            "target of --slo. Ctrl-C ends the run and prints the results so far.",
+        .options = load_options,
+        .examples = EXAMPLES(
+            {"gpumux load http://localhost:8000/ --rate 150/s --slo 'p99<=20ms'",
+             "send 150 requests per second for 10 seconds"},
+            {"gpumux load localhost:8000 -r 150 --oip resnet50 --tensor x:FP32:1x3x224x224",
+             "measure an inference server"},
+            {"gpumux load localhost:8000 -r 50 -a trace:rates.csv:middle --speed 600",
+             "play a trace 600 times as fast, scaled to a mean of 50 per second"}),
+        .exits = "1    a target of --slo was missed, or no request was answered with status 2xx\n"
+                 "5    the first connection could not be opened; no request was sent\n",
+        .operands_least = 1,
+        .operands_most = 1,
+        .run = load_command,
     },
     {
         .name = "doctor",
