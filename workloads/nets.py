@@ -26,6 +26,15 @@ class Conv(nn.Sequential):
                          nn.BatchNorm2d(outer), activation(inplace=True))
 
 
+def folded(net):
+    """Folds batch normalisation into the convolutions, as servers do; the net is for inference."""
+    for module in net.modules():
+        if isinstance(module, Conv):
+            module[0] = torch.nn.utils.fusion.fuse_conv_bn_eval(module[0].eval(), module[1].eval())
+            module[1] = nn.Identity()
+    return net.to(memory_format=torch.channels_last)
+
+
 def images(batch, size):
     return torch.randn(batch, 3, size, size).to(memory_format=torch.channels_last)
 
@@ -81,7 +90,7 @@ def inception_v3(batch, tiny):
     if tiny:
         net = nn.Sequential(Conv(3, 8, 3, 4), inception_35(8, 32), nn.AdaptiveAvgPool2d(1),
                             nn.Flatten(), nn.Linear(256, 1000))
-        return net.to(memory_format=torch.channels_last), images(batch, 32)
+        return folded(net), images(batch, 32)
     grids = (
         Branches(Conv(288, 384, 3, 2, 0), nn.Sequential(
             Conv(288, 64), Conv(64, 96, 3), Conv(96, 96, 3, 2, 0)), nn.MaxPool2d(3, 2)),
@@ -95,7 +104,7 @@ def inception_v3(batch, tiny):
         inception_17(768, 128), inception_17(768, 160), inception_17(768, 160),
         inception_17(768, 192), grids[1], inception_8(1280), inception_8(2048),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
-    return net.to(memory_format=torch.channels_last), images(batch, 299)
+    return folded(net), images(batch, 299)
 
 
 # ---- a detector shaped like YOLOv8-s: backbone, pyramid and three heads ----
@@ -150,7 +159,7 @@ class Detector(nn.Module):
 
 def yolo(batch, tiny):
     net = Detector(4 if tiny else 32)
-    return net.to(memory_format=torch.channels_last), images(batch, 64 if tiny else 640)
+    return folded(net), images(batch, 64 if tiny else 640)
 
 
 # ---- transformers ----
@@ -238,40 +247,35 @@ class RmsNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x):
-        wide = x.float()
-        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
-        return self.weight * wide.to(x.dtype)
+        return F.rms_norm(x, self.weight.shape, self.weight, 1e-5)
 
 
 class DecoderLayer(nn.Module):
+    """Queries, keys and values come from one product, as do gate and up."""
+
     def __init__(self, width, heads, groups, inner, length):
         super().__init__()
         self.heads, self.groups, self.size = heads, groups, width // heads
         self.norms = nn.ModuleList([RmsNorm(width), RmsNorm(width)])
-        self.q, self.o = (nn.Linear(width, width, bias=False) for _ in range(2))
-        self.k, self.v = (nn.Linear(width, groups * self.size, bias=False) for _ in range(2))
-        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
-        self.down = nn.Linear(inner, width, bias=False)
+        self.qkv = nn.Linear(width, width + 2 * groups * self.size, bias=False)
+        self.o = nn.Linear(width, width, bias=False)
+        self.gate_up, self.down = (nn.Linear(width, 2 * inner, bias=False),
+                                   nn.Linear(inner, width, bias=False))
         self.register_buffer("keys", torch.zeros(1, groups, length, self.size))
         self.register_buffer("values", torch.zeros(1, groups, length, self.size))
 
-    @staticmethod
-    def rotated(x, cosine, sine):
-        low, high = x.chunk(2, -1)
-        return x * cosine + torch.cat([-high, low], -1) * sine
-
     def forward(self, x, at, cosine, sine):
-        y = self.norms[0](x)
-        q = self.rotated(self.q(y).view(1, self.heads, 1, self.size), cosine, sine)
-        k = self.rotated(self.k(y).view(1, self.groups, 1, self.size), cosine, sine)
-        self.keys[:, :, at:at + 1] = k
-        self.values[:, :, at:at + 1] = self.v(y).view(1, self.groups, 1, self.size)
-        repeat = self.heads // self.groups
-        keys = self.keys[:, :, :at + 1].repeat_interleave(repeat, 1)
-        values = self.values[:, :, :at + 1].repeat_interleave(repeat, 1)
-        x = x + self.o(F.scaled_dot_product_attention(q, keys, values).reshape(1, 1, -1))
-        y = self.norms[1](x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        parts = self.qkv(self.norms[0](x)).view(1, self.heads + 2 * self.groups, 1, self.size)
+        rotated = parts[:, :self.heads + self.groups]
+        low, high = rotated.chunk(2, -1)
+        rotated = torch.addcmul(rotated * cosine, torch.cat([-high, low], -1), sine)
+        self.keys[:, :, at:at + 1] = rotated[:, self.heads:]
+        self.values[:, :, at:at + 1] = parts[:, self.heads + self.groups:]
+        y = F.scaled_dot_product_attention(rotated[:, :self.heads], self.keys[:, :, :at + 1],
+                                           self.values[:, :, :at + 1], enable_gqa=True)
+        x = x + self.o(y.reshape(1, 1, -1))
+        gate, up = self.gate_up(self.norms[1](x)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
 
 
 class Decoder(nn.Module):

@@ -10,7 +10,8 @@
 #
 # Fixed modes: time slices without MPS; MPS with client priority (service 0, task 1); the same with
 # half of the SMs for the task; the strict gate with a window of 250 us; on some pairs MPS alone,
-# and the strict gate with 100 us. Targets: 1.25 and 3 times the latency of the service alone,
+# and the strict gate with 100 us; for information, the service alone beside all the other, paused
+# programs. Targets: 1.25 and 3 times the latency of the service alone,
 # without MPS: p99 of 3,000 requests or more, else p95.
 #
 # --explore FILE measures settings of the shim without gpumux's node (explore-*.json). A line of
