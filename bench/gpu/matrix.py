@@ -44,6 +44,7 @@ FACTORS = (1.25, 3.0)  # targets, relative to the same percentile of the service
 GATE_US = 20000
 P99_REQUESTS = 3000  # below, the target is for p95
 KEEPS, FAILS, SPEED, FEWEST = 0.7, 1.4, 0.97, 1.1  # see judge()
+POINT_COST_S, POINT_S_MIN = 0.7, 2.2  # start and pause of a point; its shortest time
 QUOTA = {"service": "12g", "task": "30g"}
 # Off before each point, as far as the registrar knows them.
 SETTINGS = ("window-us", "gate-us", "linger-us", "gate-place", "rate-permille", "gate-rule",
@@ -328,7 +329,7 @@ class Pair:
 class Measurement:
     def __init__(self, part, floor, options):
         self.part, self.floor, self.options = part, floor, options
-        self.seconds = options.seconds
+        self.seconds, self.turns = options.seconds, options.turns
 
     def difference(self, before, after):
         """Returns the counters of the shim that have changed, by process."""
@@ -401,13 +402,18 @@ class Measurement:
         del self.floor.programs["service", name, "bare"]
 
     def set_pace(self, pairs_left, points):
-        """Shortens the points if the time would not suffice."""
+        """Plans fewer turns, then shorter points, if the time would not suffice."""
         learning = self.options.learn * len(self.options.factors) if self.options.has_gpumux else 0
         spare = (lab.left_s() - 20) / pairs_left - learning - 3
-        seconds = spare / (points * self.options.turns) - self.options.settle - 1.0
+        self.turns = self.options.turns + 1
+        while self.turns > 1:
+            self.turns -= 1
+            seconds = spare / (points * self.turns) - self.options.settle - POINT_COST_S
+            if seconds >= min(POINT_S_MIN, self.options.seconds):
+                break
         self.seconds = min(self.options.seconds, seconds)
-        lab.say(f"{points} points a turn of {self.seconds:.1f} s")
-        return self.seconds >= min(1.5, self.options.seconds)
+        lab.say(f"{self.turns} turns of {points} points of {self.seconds:.1f} s")
+        return self.seconds >= min(POINT_S_MIN, self.options.seconds)
 
 
 # ---- the points of a pair ----
@@ -487,7 +493,7 @@ def measure_pair(measurement, pair, pairs_left):
             learned = measurement.point(pair, mode, service, task, 0, seconds=options.learn)
             part.point(pair=pair.name(), mode=mode, learning=True, **learned)
             describe(part, floor, pair, "after learning")
-    for turn in range(1, options.turns + 1):
+    for turn in range(1, measurement.turns + 1):
         first = turn % len(programs)
         for mode, service, task, commands in programs[first:] + programs[:first]:
             measurement.point(pair, mode, service, task, turn, commands)

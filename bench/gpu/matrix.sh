@@ -11,8 +11,8 @@
 # Fixed modes: time slices without MPS; MPS with client priority (service 0, task 1); the same with
 # half of the SMs for the task; the strict gate with a window of 250 us; on some pairs MPS alone,
 # and the strict gate with 100 us; for information, the service alone beside all the other, paused
-# programs. Targets: 1.25 and 3 times the latency of the service alone,
-# without MPS: p99 of 3,000 requests or more, else p95.
+# programs. Targets: 1.25 and 3 times the latency of the service alone, without MPS: p99 of 3,000
+# requests or more, else p95. If time is short, there are fewer turns, then shorter points.
 #
 # --explore FILE measures settings of the shim without gpumux's node (explore-*.json). A line of
 # FILE is `NAME: COMMAND; COMMAND...`, with commands of tests/shim/registrar.c. Before each point
@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 . "$here/bench/gpu/lab.sh"
-export GPUMUX_LIMIT=${GPUMUX_LIMIT:-530}
+export GPUMUX_LIMIT=${GPUMUX_LIMIT:-545}
 status=0
 timeout -k 30 "$GPUMUX_LIMIT" "${PYTHON:-python3}" "$here/bench/gpu/matrix.py" "${options[@]}" \
     || status=$?
