@@ -103,5 +103,7 @@
     {"on-node-lost", 0, "requeue|wait", "action if the node of the workload is lost: requeue the " \
      "workload (default), or wait until the node is back", "on_node_lost"},                        \
     {"protection", 0, "on|off", "enforce quota and share (default on); only administrators may "   \
-     "turn protection off", "protection"}
+     "turn protection off", "protection"},                                                         \
+    {"swappable", 0, NULL, "of a task with a quota: while a service needs the device memory of "   \
+     "the task, the task waits and its memory is in host memory", "swappable"}
 /* clang-format on */

@@ -145,6 +145,8 @@ struct workload_needs {
     int64_t grace_ms;      /* time between SIGTERM and SIGKILL */
     int64_t time_limit_ms; /* longest duration of an attempt; 0: no limit */
     enum on_node_lost on_node_lost;
+    /* A task whose device memory may move to host memory while a service needs the room. */
+    bool swappable;
     char model[DEVICE_MODEL_MAX]; /* required device model, or "" */
     /* Never set in a spec: the workload may have caused a fault and must not share a device. */
     bool suspect;

@@ -303,6 +303,12 @@ static int validate_needs(struct error *e, struct workload_needs *needs)
         return error_set_field(e, ERR_INVALID, "kind", "must be task or service");
     if (needs->on_node_lost >= ON_NODE_LOST_END)
         return error_set_field(e, ERR_INVALID, "on_node_lost", "must be requeue or wait");
+    if (needs->swappable && needs->kind != WORKLOAD_TASK)
+        return error_set_field(e, ERR_INVALID, "swappable",
+                               "must not be true for a service, for which tasks give way");
+    if (needs->swappable && (needs->devices != 1 || needs->quota_bytes == 0))
+        return error_set_field(e, ERR_INVALID, "swappable",
+                               "needs a quota and exactly one device, which the task shares");
     int r = validate_range(e, "devices", needs->devices, 0, WORKLOAD_DEVICES_MAX);
     if (r == 0 && needs->quota_bytes > WORKLOAD_QUOTA_BYTES_MAX)
         r = error_set_field(e, ERR_INVALID, "quota", "is more memory than any device has");

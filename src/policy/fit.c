@@ -89,6 +89,15 @@ enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
     return misfit == POLICY_FITS && device->kept_for && !waiting->takes_kept ? POLICY_KEPT : misfit;
 }
 
+/* Returns the memory that is booked for others. Swappable tasks give way to a service, so their
+ * quotas do not keep a service away. No task is placed where quotas already exceed the memory. */
+static uint64_t booked_for_others(const struct policy_device *device,
+                                  const struct workload_needs *needs)
+{
+    return needs->kind == WORKLOAD_SERVICE ? device->quota_bytes - device->swappable_bytes
+                                           : device->quota_bytes;
+}
+
 enum policy_misfit policy_device_room(const struct policy_device *device,
                                       const struct workload_needs *needs, int max_neighbours)
 {
@@ -103,8 +112,9 @@ enum policy_misfit policy_device_room(const struct policy_device *device,
         return POLICY_NEIGHBOURS;
     if (needs->quota_bytes == 0)
         return device->neighbours == 0 ? POLICY_FITS : POLICY_NEIGHBOURS;
-    if (device->quota_bytes > device->memory_bytes ||
-        needs->quota_bytes > device->memory_bytes - device->quota_bytes)
+    uint64_t booked_bytes = booked_for_others(device, needs);
+    if (booked_bytes > device->memory_bytes ||
+        needs->quota_bytes > device->memory_bytes - booked_bytes)
         return POLICY_NO_MEMORY;
     if (device->share_min_percent + needs->share_min_percent > SHARE_TOTAL_PERCENT)
         return POLICY_NO_SHARE;
@@ -130,6 +140,7 @@ static uint64_t quota_on(const struct policy_device *device, const struct worklo
 void policy_device_take(struct policy_device *device, const struct workload_needs *needs)
 {
     device->quota_bytes += quota_on(device, needs);
+    device->swappable_bytes += needs->swappable ? quota_on(device, needs) : 0;
     device->share_min_percent += needs->share_min_percent;
     device->neighbours++;
     device->services += needs->kind == WORKLOAD_SERVICE;
@@ -140,6 +151,7 @@ void policy_device_take(struct policy_device *device, const struct workload_need
 void policy_device_release(struct policy_device *device, const struct workload_needs *needs)
 {
     device->quota_bytes -= quota_on(device, needs);
+    device->swappable_bytes -= needs->swappable ? quota_on(device, needs) : 0;
     device->share_min_percent -= needs->share_min_percent;
     device->neighbours--;
     device->services -= needs->kind == WORKLOAD_SERVICE;

@@ -105,7 +105,7 @@ static void set_departure(struct fleet *f, size_t device, double at_ms)
 
 /* All properties that a decision may depend on. */
 struct class_key {
-    uint64_t type, labels, quota_bytes;
+    uint64_t type, labels, quota_bytes, swappable_bytes;
     int share_min_percent, neighbours;
     uint8_t usable, full, doubtful, admits, exclusive, kept, suspects, gang, services, members;
     uint32_t kinds[FORECAST_MEMBERS_MAX];
@@ -132,6 +132,7 @@ static uint64_t class_hash(const struct fleet *f, const struct policy_snapshot *
     key.type = d->type->hash;
     key.labels = labels_hash(node->labels);
     key.quota_bytes = p->quota_bytes;
+    key.swappable_bytes = p->swappable_bytes;
     key.share_min_percent = p->share_min_percent;
     key.neighbours = p->neighbours;
     key.usable = node->usable;

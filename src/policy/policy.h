@@ -33,6 +33,7 @@ struct policy_device {
     uint64_t memory_bytes;
     /* Demand of the workloads that are placed on the device and have not ended: */
     uint64_t quota_bytes;
+    uint64_t swappable_bytes; /* part of quota_bytes that swappable tasks can give to services */
     int share_min_percent;
     int neighbours;
     int suspects;

@@ -54,6 +54,7 @@ static uint64_t row_hash(const struct policy_waiting *w)
 {
     uint64_t hash = hash_string(w->needs->model);
     hash = hash_u64(hash ^ w->needs->quota_bytes);
+    hash = hash_u64(hash ^ w->needs->swappable);
     hash = hash_u64(hash ^ ((uint64_t)w->needs->share_min_percent << 32 | w->known.kind));
     hash = hash_u64(hash ^ ((uint64_t)w->needs->wary << 2 | (uint64_t)w->takes_kept << 1 |
                             (uint64_t)w->needs->suspect));

@@ -15,6 +15,7 @@
  *   model: H200                # matches a part of the device's model name, ignoring case
  *   node_labels: {rack: a}
  *   quota: 8g
+ *   swappable: true            # of a task: its device memory may move to host memory
  *   share: 30                  # or {min: 10, max: 50}
  *   batch: {reference: 128, min: 32, max: 512, step: 32}
  *   slo: {percentile: 99, latency: 50ms}

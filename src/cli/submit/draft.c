@@ -162,7 +162,8 @@ static int set_flag(struct error *e, struct arena *arena, const struct option_gi
         return set_ready(e, arena, value, spec);
     if (strcmp(name, "directory") == 0)
         return set_directory(e, arena, value, spec);
-    int r = spec_set(e, arena, spec, given->option->spec_key, value);
+    /* An option without an argument sets its key to true. */
+    int r = spec_set(e, arena, spec, given->option->spec_key, value ? value : "true");
     if (r < 0 && e)
         (void)str_copy(e->field, sizeof e->field,
                        arena_printf(arena, "--%s", name)); /* the user wrote an option, not a key */
