@@ -97,6 +97,8 @@ struct device_tenant_sample {
     uint64_t workload;
     bool has_memory;       /* memory_bytes is known */
     uint64_t memory_bytes; /* of the tenant on this device */
+    /* Part of memory_bytes that the tenant gives to a service that needs it (room.h). */
+    uint64_t movable_bytes;
     double slo_ms;         /* of a service; 0: no SLO */
     double slo_percentile; /* of the latencies; 0: 99 */
     double latency_5s_ms, latency_10s_ms;

@@ -66,11 +66,16 @@ static bool is_shared(const struct device_monitor *d, const struct device_sample
 static void judge_memory(const struct device_monitor *d, const struct device_sample *sample,
                          struct finding *f)
 {
-    uint64_t tasks_bytes = 0, all = sample->memory_bytes;
+    uint64_t tasks_bytes = 0, movable_bytes = 0, all = sample->memory_bytes;
     for (size_t i = 0; i < d->tenant_count; i++)
         if (tenant_is_task(&d->tenants[i]))
             tasks_bytes += d->tenants[i].memory_bytes;
+    for (size_t i = 0; i < sample->tenant_count; i++)
+        movable_bytes += sample->tenants[i].movable_bytes;
+    /* Memory that tasks give when a service needs it is as good as free. */
     uint64_t used = sample->memory_used_bytes;
+    used -= movable_bytes < used ? movable_bytes : used;
+    tasks_bytes -= movable_bytes < tasks_bytes ? movable_bytes : tasks_bytes;
     uint64_t without = tasks_bytes < used ? used - tasks_bytes : 0;
     const int percents[] = {
         [SOFT] = d->config.memory_soft_percent, [HARD] = d->config.memory_hard_percent};

@@ -164,6 +164,23 @@ static void limit_unrelated_to_tasks_is_ignored(void **state)
     fixture_close(&f);
 }
 
+static void movable_memory_counts_as_free(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    use_memory(&f, 1, 9.9, 5);
+    known(&f, 1)->movable_bytes = (uint64_t)4 << 30;
+    pass(&f, 5000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    known(&f, 1)->movable_bytes = 0;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    fixture_close(&f);
+}
+
 static void sole_task_may_fill_device_memory(void **state)
 {
     struct fixture f;
@@ -574,6 +591,7 @@ int main(void)
         cmocka_unit_test(healthy_over_soft_memory_throttles_task),
         cmocka_unit_test(healthy_over_hard_memory_evicts_task),
         cmocka_unit_test(limit_unrelated_to_tasks_is_ignored),
+        cmocka_unit_test(movable_memory_counts_as_free),
         cmocka_unit_test(sole_task_may_fill_device_memory),
         cmocka_unit_test(memory_limit_applies_beside_neighbour),
         cmocka_unit_test(same_workload_attempt_is_no_neighbour),

@@ -147,6 +147,8 @@ static int start(struct error *e, struct agent *a)
     if (r == 0)
         r = steer_open(e, a);
     if (r == 0)
+        r = give_way_open(e, a);
+    if (r == 0)
         r = monitor_open(e, a);
     if (r == 0)
         r = adopt_all(e, a);
@@ -225,6 +227,7 @@ void agent_free(struct agent *a)
     list_for_each_safe (it, &a->runs)
         run_free(list_entry(it, struct run, link));
     protect_close(a);
+    give_way_close(a);
     divide_close(a);
     retention_free(a->retention);
     monitor_close(a);

@@ -15,6 +15,7 @@
  *   holders.c    processes that use device memory
  *   monitor.c    health of the devices, and its consequences for attempts (device/device.h)
  *   suspend.c    moving an attempt's device memory to the host's memory and back
+ *   give_way.c   device memory that tasks give to services (device/room.h)
  *   divide.c     division of a device between services and tasks (device/share.h)
  *   steer.c      control of the tasks beside services while both run (device/controller.h)
  *   protect.c    protection of attempts from each other (registrar.h)
@@ -38,6 +39,7 @@
 #include "node/supervisor/control_socket.h"
 #include "node/link/credentials.h"
 #include "node/device/divide.h"
+#include "node/device/give_way.h"
 #include "node/lease.h"
 #include "node/device/monitor.h"
 #include "node/mps/mps.h"
@@ -208,6 +210,7 @@ struct agent {
     struct monitor *monitor; /* NULL: no devices */
     struct divide *divide;
     struct steer *steer;
+    struct give_way *give_way;
     struct registrar *registrar;
     struct mps *mps;                           /* NULL: MPS is not used */
     struct mps_guard mps_guard;                /* not open: MPS was never used */

@@ -5,7 +5,8 @@
 
 bool terms_are_suspendable(const struct terms *terms)
 {
-    return terms->kind == WORKLOAD_TASK && !terms->has_mps && !terms->resumable;
+    return terms->kind == WORKLOAD_TASK && !terms->has_mps && !terms->resumable &&
+           !terms->swappable;
 }
 
 int terms_share_percent(const struct terms *terms)
@@ -37,6 +38,7 @@ static const struct field terms_members[] = {
     FIELD("without_mps", without_mps),
     FIELD("suspendable", suspendable, .flags = FIELD_OPTIONAL),
     FIELD("resumable", resumable, .flags = FIELD_OPTIONAL),
+    FIELD("swappable", swappable, .flags = FIELD_OPTIONAL),
     FIELD("share", share_percent, .most = 100, .flags = FIELD_OPTIONAL),
     FIELD("share_why", share_why, .flags = FIELD_OPTIONAL),
     FIELD("slo_percentile", slo_percentile, .most = 100, .flags = FIELD_OPTIONAL),

@@ -27,13 +27,15 @@ struct terms {
     bool is_suspect;                       /* suspected of a GPU fault, and on probation */
     bool has_mps;                          /* shares its device through MPS */
     char without_mps[TERMS_WHY_MAX];       /* reason for running without MPS; else "" */
+    bool swappable;                        /* a task whose device memory may move to host memory */
     bool resumable;   /* has a resume command, so that a restart loses no work */
     bool suspendable; /* a task without a resume command, which an eviction suspends if possible */
 };
 
 /* Returns whether an eviction can suspend the attempt by a move of its memory. The attempt must be
- * a task that is not a client of MPS and has no resume command; a restart loses no work of a task
- * with a resume command. */
+ * a task that is not a client of MPS, has no resume command and is not swappable; a restart loses
+ * no work of a task with a resume command, and the driver cannot move memory that the shim
+ * moves. */
 bool terms_are_suspendable(const struct terms *terms);
 /* Returns the share at the start, which MPS enforces. */
 int terms_share_percent(const struct terms *terms);

@@ -270,6 +270,7 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
             process_table_mark_tree(table, run_supervisor(r));
             tenant->memory_bytes = holders_members_bytes(table, &m->news.processes, device);
         }
+        tenant->movable_bytes = give_way_movable(r, device);
         take_latency(r, tenant);
     }
     step(m, device, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &sample});
@@ -322,6 +323,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
     if (m->news.looked) {
         divide_look(m->agent, m->news.readings);
         steer_look(m->agent);
+        give_way_sampled(m->agent, m->news.readings);
         protect_look(m->agent);
     }
     for (int i = 0; i < m->count; i++)
@@ -447,6 +449,8 @@ void monitor_tell(struct run *r, const struct attempt_action *action)
         step(r->agent->monitor, r->devices[i], event);
     if (event.kind == DEVICE_TENANT_LEFT)
         r->is_adopted = false;
+    if (event.kind == DEVICE_TENANT_CAME || event.kind == DEVICE_TENANT_RUNS)
+        give_way_hurry(r->agent);
     if (r->device_count > 0)
         tell_control(r->agent->monitor);
 }

@@ -57,7 +57,7 @@ int pages_make_limits(struct error *e, struct limits_mapping *ret)
     *ret = (struct limits_mapping){.fd = fd, .page = page};
     fill_header(&ret->page->header, PAGE_LIMITS, sizeof *ret->page,
                 LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE | LIMITS_HAS_LEASE |
-                    LIMITS_HAS_OVERHEAD | LIMITS_HAS_DUE | LIMITS_HAS_ADVICE);
+                    LIMITS_HAS_OVERHEAD | LIMITS_HAS_DUE | LIMITS_HAS_ADVICE | LIMITS_HAS_SWAP);
     return 0;
 }
 

@@ -284,6 +284,7 @@ int protect_open(struct error *e, struct agent *a)
                                               .window_us = (uint32_t)a->config->window_us,
                                               .linger_us = (uint32_t)a->config->linger_us,
                                               .gate_us_max = (uint32_t)a->config->gate_us_max,
+                                              .room_wait_ms = (uint32_t)a->config->memory_wait_ms,
                                               .on_death = on_death,
                                               .arg = a};
     int r = registrar_new(e, &options, &a->registrar);
@@ -358,6 +359,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, uid_t user
     ret->has_mps = !without;
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
     ret->resumable = grant->spec->resume.count > 0;
+    ret->swappable = needs->swappable && ret->is_protected && grant->device_count == 1;
     ret->suspendable = terms_are_suspendable(ret);
     divide_share(a, grant->workload, ret);
 }

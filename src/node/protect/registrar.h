@@ -51,6 +51,7 @@ struct registrar_options {
     uint32_t window_us;     /* GPU time that a task may have outstanding beside a service */
     uint32_t linger_us;     /* time for which the gate stays shut after a service became idle */
     uint32_t gate_us_max;   /* longest wait of a launch for a busy service */
+    uint32_t room_wait_ms;  /* longest wait of a service's allocation for memory of tasks */
     /* Called when a process with device memory ended, so that the caller soon measures whether the
      * memory is free. */
     void (*on_death)(void *arg);
@@ -153,6 +154,23 @@ struct session_usage {
     enum limits_mode mode; /* mode of the first device */
 };
 void session_measure(struct session *s, struct session_usage *ret);
+
+/* The memory of a session on one device, as its processes claim it. */
+struct session_room {
+    uint64_t held_bytes;    /* counted device memory, also while it is in host memory */
+    uint64_t movable_bytes; /* part that can move to host memory */
+    uint64_t away_bytes;    /* part that is in host memory */
+    uint64_t lacking_bytes; /* memory that allocations lack, which wait for it */
+    uint32_t failures;      /* moves that failed */
+    int holders;            /* processes with memory */
+};
+/* `device` is an index of the session's terms. */
+void session_read_room(const struct session *s, int device, struct session_room *ret);
+/* Orders the processes to keep so many bytes in host memory. */
+void session_order_away(struct session *s, int device, uint64_t bytes);
+/* Shows the processes of a service how much memory tasks can free. has_answer: waiting allocations
+ * are to be repeated. */
+void session_show_room(struct session *s, int device, uint64_t bytes, bool has_answer);
 /* Returns whether the driver lists the memory of processes on the session's devices. Without a
  * list, contexts count with their assumed memory. */
 bool session_is_listed(const struct session *s, const struct gpu_sample *sample);

@@ -5,6 +5,7 @@
  * session.c          attempts and their slots
  * session_limits.c   content of the limits pages
  * session_reasons.c  reasons of the limits, as text for users
+ * session_room.c     memory that tasks give to services
  * session_busy.c     activity of a service
  * session_activity.c requests, bursts and launches
  * leaving.c          device files of an ended process, until the device has finished its work

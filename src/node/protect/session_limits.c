@@ -220,6 +220,8 @@ void session_fill_limits(struct session *s)
     /* Larger than in the page of an earlier agent, so that its readers notice the change. */
     atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
+    atomic_store(&page->is_swappable, s->terms->swappable);
+    atomic_store(&page->room_wait_ms, is_task ? 0 : s->registrar->options.room_wait_ms);
     page->device_count = (uint32_t)s->terms->device_count;
     atomic_store(&page->target_us, is_task ? 0 : (uint64_t)(s->terms->slo_latency_ms * MS_US));
     atomic_store(&page->fence_ms, s->registrar->fence_ms);

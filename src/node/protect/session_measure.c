@@ -50,6 +50,8 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
     m->read_allocations = allocations;
     for (int i = 0; i < s->terms->device_count; i++) {
         uint64_t account = claims_add(0, s->ledger.page->held_bytes[i][m->slot]);
+        uint64_t away = m->status.page ? atomic_load(&m->status.page->away_bytes[i]) : 0;
+        account -= away < account ? away : account;
         bool stood_still = is_between && account == m->read_bytes[i];
         m->read_bytes[i] = account;
         if (!stood_still || !is_listed(sample, s->terms->devices[i]))

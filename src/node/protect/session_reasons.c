@@ -159,6 +159,17 @@ static void add_lease(const struct session *s, struct list_of_limits *list)
                                 : "until the lease expires");
 }
 
+static void add_away(const struct session *s, struct list_of_limits *list)
+{
+    struct session_room room;
+    session_read_room(s, 0, &room);
+    add(list, "away_bytes", room.away_bytes,
+        room.away_bytes > 0      ? "in host memory: a service needs the device memory"
+        : room.holders > 1       ? "several processes have device memory, so none can move"
+        : room.movable_bytes > 0 ? "its memory can move to host memory for a service"
+                                 : "it has no memory that can move");
+}
+
 int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMITS_MAX])
 {
     struct list_of_limits list = {.items = ret};
@@ -173,5 +184,7 @@ int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMIT
     add_linger(s, &list);
     add_rate(s, &list);
     add_lease(s, &list);
+    if (s->terms->swappable)
+        add_away(s, &list);
     return list.count;
 }
