@@ -7,7 +7,7 @@
  *   /echo         200 with the request's body
  *   /chunks       three chunks, 20 ms apart, one byte each; the server handles nothing meanwhile
  *   /events       the same as server-sent events
- *   /close        200, then the server closes the connection
+ *   /close        200 with "Connection: close", then the server closes the connection
  *   /cut          closes the connection in the middle of the body
  *   /garbage      an answer that is not HTTP
  *   /never        no answer
@@ -83,11 +83,11 @@ static void send_all(int fd, const char *bytes, size_t length, int flags)
 
 /* Sends head and body together: a small second packet would wait for the acknowledgement of the
  * first. */
-static void answer(int fd, int status, const char *body, size_t length)
+static void answer(int fd, int status, const char *header, const char *body, size_t length)
 {
     char head[HEAD_MAX];
-    int n =
-        snprintf(head, sizeof head, "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n\r\n", status, length);
+    int n = snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%sContent-Length: %zu\r\n\r\n", status,
+                     header, length);
     send_all(fd, head, (size_t)n, length > 0 ? MSG_MORE : 0);
     send_all(fd, body, length, 0);
 }
@@ -118,15 +118,15 @@ static int handle(struct server *s, int fd, const char *path, const char *body, 
 {
     int stays = 1;
     if (strncmp(path, "/status/", 8) == 0) {
-        answer(fd, (int)strtol(path + 8, NULL, 10), "no", 2);
+        answer(fd, (int)strtol(path + 8, NULL, 10), "", "no", 2);
     } else if (strncmp(path, "/echo", 5) == 0) {
-        answer(fd, 200, body, length);
+        answer(fd, 200, "", body, length);
     } else if (strncmp(path, "/chunks", 7) == 0) {
         send_stream(fd, "text/plain", "1\r\nx\r\n");
     } else if (strncmp(path, "/events", 7) == 0) {
         send_stream(fd, "text/event-stream", "9\r\ndata: x\n\n\r\n");
     } else if (strncmp(path, "/close", 6) == 0) {
-        answer(fd, 200, "bye", 3);
+        answer(fd, 200, "Connection: close\r\n", "bye", 3);
         stays = 0;
     } else if (strncmp(path, "/cut", 4) == 0) {
         send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
@@ -134,7 +134,7 @@ static int handle(struct server *s, int fd, const char *path, const char *body, 
     } else if (strncmp(path, "/garbage", 8) == 0) {
         send_text(fd, "SSH-2.0-nothing\r\n\r\n");
     } else if (strncmp(path, "/never", 6) != 0) {
-        answer(fd, 200, "hello", 5);
+        answer(fd, 200, "", "hello", 5);
     }
     if (++s->served == s->stall_at)
         sleep_ms(s->stall_ms);
