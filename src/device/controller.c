@@ -25,6 +25,7 @@ enum {
     WAIT_MS = 4000, /* after the first failed trial */
     WAIT_SEVERE_MS = 60000,
     WAIT_MS_MAX = 600 * 1000,
+    FALL_MS = 15000,    /* in which a safer setting must help */
     FORGIVE_MS = 30000, /* without danger, before the wait is short again */
     SPEED_MS_SURE = 3000,
     SPEED_MS_LEAST = 1000, /* of a measured speed */
@@ -35,22 +36,18 @@ enum {
     PROBES_MAX = 8,
     PROBE_SLOW_BURSTS = 8,
     PROBE_BURSTS = 20,
-    HELD_LEAST = 20, /* requests that judge a target with tasks held */
     KERNEL_MS = 10000,
 };
 
 static const uint64_t WITHOUT_MPS = UINT64_C(0x9e3779b97f4a7c15);
 static const double OCTAVE_SLACK = 0.9;
-static const double RECORD_MAX = 3000;                    /* requests */
-static const double FASTER = 1.01;                        /* that justifies a less safe setting */
-static const double SLOWER = 0.9;                         /* × another speed: decided at once */
-static const double SWAP = 1.02;                          /* × the speed of the present setting */
-static const double UNREACHABLE_AT = 3, REACHABLE_AT = 1; /* evidence */
-static const double UNREACHABLE_SLACK = 1.2;              /* × the late requests with tasks held */
-static const double DEFAULT_TARGET = 1.10;
-static const double TRIAL_PART = 0.1; /* of the allowed late requests */
+static const double RELIEF = 0.5;      /* × the late requests before, if a safer setting helps */
+static const double RECORD_MAX = 3000; /* requests */
+static const double FASTER = 1.01;     /* that justifies a less safe setting */
+static const double SLOWER = 0.9;      /* × another speed: decided at once */
+static const double SWAP = 1.02;       /* × the speed of the present setting */
+static const double TRIAL_PART = 0.1;  /* of the allowed late requests */
 static const double TRIAL_CREDIT_FIRST = 8, TRIAL_CREDIT_MAX = 8, TRIAL_COST = 1;
-static const double BUSY_CLOSED = 0.85, BUSY_MAX = 0.84, OCCUPIED_CLOSED = 0.93;
 static const double OCCUPIED_LOOK_MAX = 2; /* a burst may have begun before the look */
 static const double PROBE_RATE = 1;        /* requests or bursts per second worth a measurement */
 static const double TESTED_LATE = 3;       /* late requests that a setting was allowed so far */
@@ -62,23 +59,9 @@ void controller_init(struct controller *c, struct controller_memory *memory)
 {
     *c = (struct controller){.memory = memory,
                              .setting = CONTROLLER_FREE,
+                             .fell_from = -1,
                              .credit = TRIAL_CREDIT_FIRST,
                              .changes = CHANGES_MAX};
-}
-
-static struct controller_pair *pair_of(struct controller *c)
-{
-    return &c->memory->pairs[c->pair];
-}
-
-static struct controller_record *record_of(struct controller *c, int setting)
-{
-    return &pair_of(c)->records[setting];
-}
-
-static const struct controller_solo *solo_of(const struct controller *c)
-{
-    return &c->memory->solos[c->solo];
 }
 
 __attribute__((format(printf, 2, 3))) static void explain(struct controller *c, const char *format,
@@ -88,90 +71,6 @@ __attribute__((format(printf, 2, 3))) static void explain(struct controller *c, 
     va_start(args, format);
     (void)vsnprintf(c->cause, sizeof c->cause, format, args);
     va_end(args);
-}
-
-/* ---- the target ---- */
-
-static double allowed_fraction(const struct controller_look *look)
-{
-    double percentile = look->percentile > 0 ? look->percentile : 99;
-    return fmin(0.5, fmax(1e-4, 1 - percentile / 100));
-}
-
-/* Part of the time that requests or bursts would take alone at the present load. */
-static double utilisation(const struct controller *c)
-{
-    const struct controller_solo *solo = solo_of(c);
-    bool is_closed = solo->busy_fraction >= BUSY_CLOSED || c->occupied >= OCCUPIED_CLOSED;
-    if (is_closed) /* the next burst follows the last one */
-        return 1;
-    if (solo->request_us > 0 && solo->requests > 0)
-        return fmin(BUSY_MAX, c->rate * solo->request_us / 1e6);
-    return fmin(BUSY_MAX, solo->busy_fraction > 0 ? solo->busy_fraction : c->busy_fraction);
-}
-
-static double held_part(struct controller *c)
-{
-    const struct controller_record *r = record_of(c, CONTROLLER_PAUSE);
-    return r->answered > 0 ? r->late / r->answered : 0;
-}
-
-static struct controller_aim aim_of(struct controller *c, const struct controller_look *look)
-{
-    const struct controller_solo *solo = solo_of(c);
-    struct controller_aim aim = {.allowed = allowed_fraction(look)};
-    bool has_bursts = false;
-    double alone_us = solo->latency_us;
-    for (int k = 0; k < CONTROLLER_KINDS; k++)
-        has_bursts = has_bursts || solo->bursts[k] >= 1;
-    if (!(alone_us > 0))
-        alone_us = controller_need_us(solo, look->reports_requests);
-    double target = DEFAULT_TARGET;
-    if (look->slo_us > 0 && alone_us > 0 && !c->is_unreachable)
-        target = fmax(1, look->slo_us / alone_us);
-    if (alone_us > 0)
-        aim.stretch = controller_stretch_allowed(target, utilisation(c));
-    aim.by_requests = look->slo_us > 0 && look->has_requests;
-    if (c->is_unreachable && (has_bursts || solo->latency_us > 0))
-        aim.by_requests = false;
-    else if (c->is_unreachable)
-        aim.allowed = fmin(0.9, fmax(aim.allowed, UNREACHABLE_SLACK * held_part(c)));
-    return aim;
-}
-
-/* Beside an unreachable target, and without an SLO, tasks are gated and no more. */
-static int safest(const struct controller *c, const struct controller_look *look)
-{
-    bool has_target = look->slo_us > 0 && look->has_requests && !c->is_unreachable;
-    return has_target ? CONTROLLER_PAUSE : CONTROLLER_STRICT_100;
-}
-
-static bool is_possible(const struct controller *c, const struct controller_look *look, int s)
-{
-    return s <= safest(c, look) &&
-           (!controller_uses_due(s) || controller_need_us(solo_of(c), look->reports_requests) > 0);
-}
-
-static void judge_reach(struct controller *c, const struct controller_look *look)
-{
-    if (!(look->slo_us > 0) || !look->has_requests) {
-        c->is_unreachable = false;
-        return;
-    }
-    const struct controller_record *held = record_of(c, CONTROLLER_PAUSE);
-    double answered = held->answered, late = held->late;
-    int32_t place = controller_pair_nearest(c->memory, c->service, 0, c->octave);
-    const struct controller_pair *absent = place >= 0 ? &c->memory->pairs[place] : NULL;
-    if (absent && absent->octave == c->octave &&
-        absent->records[CONTROLLER_PAUSE].answered >= HELD_LEAST) {
-        answered = absent->records[CONTROLLER_PAUSE].answered;
-        late = absent->records[CONTROLLER_PAUSE].late;
-    }
-    double evidence = controller_late_evidence(allowed_fraction(look), answered, late);
-    if (answered >= HELD_LEAST && evidence >= UNREACHABLE_AT)
-        c->is_unreachable = true;
-    else if (evidence < REACHABLE_AT)
-        c->is_unreachable = false;
 }
 
 /* ---- speeds ---- */
@@ -184,7 +83,8 @@ static bool is_measured(const struct controller_record *r)
 /* Returns the measured speed, or the assumed one relative to the setting in force. */
 static double speed_of(struct controller *c, int s)
 {
-    const struct controller_record *r = record_of(c, s), *now = record_of(c, c->setting);
+    const struct controller_record *r = controller_record_of(c, s),
+                                   *now = controller_record_of(c, c->setting);
     double prior = controller_prior_speed(s), prior_now = controller_prior_speed(c->setting);
     if (is_measured(now) && is_measured(r))
         return r->work / r->work_ms;
@@ -211,16 +111,18 @@ static void enter(struct controller *c, int setting)
 static void settle(struct controller *c, int setting)
 {
     enter(c, setting);
-    pair_of(c)->setting = setting;
+    controller_pair_of(c)->setting = setting;
 }
 
 /* Returns the fastest setting that keeps the target, as far as is known, for the present pair. */
 static int remembered(struct controller *c, const struct controller_look *look)
 {
-    int best = pair_of(c)->setting;
-    bool is_found = best <= safest(c, look) && record_of(c, best)->trust == CONTROLLER_SAFE;
+    int best = controller_pair_of(c)->setting;
+    bool is_found = best <= controller_safest(c, look) &&
+                    controller_record_of(c, best)->trust == CONTROLLER_SAFE;
     for (int s = 0; s < CONTROLLER_PAUSE && !is_found; s++)
-        if (is_possible(c, look, s) && record_of(c, s)->trust == CONTROLLER_SAFE) {
+        if (controller_is_possible(c, look, s) &&
+            controller_record_of(c, s)->trust == CONTROLLER_SAFE) {
             best = s;
             is_found = true;
         }
@@ -232,26 +134,28 @@ static int first_setting(struct controller *c, const struct controller_look *loo
     int known = remembered(c, look);
     if (known >= 0)
         return known;
-    for (int s = CONTROLLER_DUE; s < safest(c, look); s++)
-        if (is_possible(c, look, s) && record_of(c, s)->trust != CONTROLLER_UNSAFE)
+    for (int s = CONTROLLER_DUE; s < controller_safest(c, look); s++)
+        if (controller_is_possible(c, look, s) &&
+            controller_record_of(c, s)->trust != CONTROLLER_UNSAFE)
             return s;
-    return safest(c, look) < CONTROLLER_PAUSE ? safest(c, look) : CONTROLLER_RATE_100;
+    return controller_safest(c, look) < CONTROLLER_PAUSE ? controller_safest(c, look)
+                                                         : CONTROLLER_RATE_100;
 }
 
 /* Enters the pair of the present programs and load. */
 static bool enter_pair(struct controller *c)
 {
     bool is_new = false;
-    struct controller_pair left = *pair_of(c);
+    struct controller_pair left = *controller_pair_of(c);
     int32_t from = controller_pair_nearest(c->memory, c->service, c->neighbours, c->octave);
     struct controller_pair old = {0};
     if (from >= 0)
         old = c->memory->pairs[from];
     c->pair = controller_pair_place(c->memory, c->service, c->neighbours, c->octave, &is_new);
     if (is_new && from >= 0)
-        controller_pair_inherit(pair_of(c), &old);
+        controller_pair_inherit(controller_pair_of(c), &old);
     if (left.service == c->service && left.neighbours == c->neighbours)
-        controller_pair_fill_speeds(pair_of(c), &left, SPEED_MS_LEAST);
+        controller_pair_fill_speeds(controller_pair_of(c), &left, SPEED_MS_LEAST);
     for (int s = 0; s < CONTROLLER_SETTINGS; s++)
         c->failed_ms[s] = c->now_ms;
     return is_new;
@@ -273,12 +177,13 @@ static void begin_pair(struct controller *c, const struct controller_look *look)
     if (!is_service && place >= 0) /* until the load is known */
         c->octave = c->memory->pairs[place].octave;
     c->pair_ms = c->now_ms;
+    c->fell_from = -1;
     (void)enter_pair(c);
     c->is_unreachable = false;
     c->kernel_us = 0;
     c->credit = TRIAL_CREDIT_FIRST;
     c->budget = 0;
-    bool is_known = controller_need_us(solo_of(c), look->reports_requests) > 0;
+    bool is_known = controller_need_us(controller_solo_of(c), look->reports_requests) > 0;
     c->is_learning = c->neighbours != 0 && !is_known && remembered(c, look) < 0;
     enter(c, c->neighbours == 0 ? CONTROLLER_FREE : first_setting(c, look));
     explain(c, c->neighbours == 0 ? "no tasks"
@@ -294,8 +199,8 @@ static void enter_load(struct controller *c, const struct controller_look *look)
     if (c->neighbours == 0 || c->is_learning)
         return;
     int known = is_new ? -1 : remembered(c, look);
-    if (known >= 0 && record_of(c, before)->trust == CONTROLLER_SAFE &&
-        is_possible(c, look, before) && speed_of(c, known) <= speed_of(c, before) * SWAP)
+    if (known >= 0 && controller_record_of(c, before)->trust == CONTROLLER_SAFE &&
+        controller_is_possible(c, look, before) && speed_of(c, known) <= speed_of(c, before) * SWAP)
         known = before;
     if (known < 0 || known == before || (known < before && c->changes < 1)) {
         c->is_trial = false;
@@ -310,7 +215,7 @@ static void enter_load(struct controller *c, const struct controller_look *look)
 
 static void mark_unsafe(struct controller *c, enum controller_verdict verdict)
 {
-    struct controller_record *r = record_of(c, c->setting);
+    struct controller_record *r = controller_record_of(c, c->setting);
     int least = verdict == CONTROLLER_SEVERE ? WAIT_SEVERE_MS : WAIT_MS;
     if (r->trust != CONTROLLER_SAFE || c->is_trial)
         r->wait_ms = r->wait_ms > WAIT_MS_MAX / 2 ? WAIT_MS_MAX : 2 * r->wait_ms;
@@ -326,13 +231,13 @@ static int safer(struct controller *c, const struct controller_look *look,
 {
     int best = -1, last = -1;
     double best_speed = -1;
-    if (c->is_trial && record_of(c, c->back)->trust != CONTROLLER_UNSAFE &&
-        is_possible(c, look, c->back))
+    if (c->is_trial && controller_record_of(c, c->back)->trust != CONTROLLER_UNSAFE &&
+        controller_is_possible(c, look, c->back))
         return c->back;
-    for (int s = c->setting + 1; s <= safest(c, look); s++) {
-        const struct controller_record *r = record_of(c, s);
+    for (int s = c->setting + 1; s <= controller_safest(c, look); s++) {
+        const struct controller_record *r = controller_record_of(c, s);
         bool is_near = verdict == CONTROLLER_SEVERE && s == c->setting + 1;
-        if (!is_possible(c, look, s))
+        if (!controller_is_possible(c, look, s))
             continue;
         last = s;
         if (r->trust == CONTROLLER_UNSAFE || (is_near && r->trust != CONTROLLER_SAFE))
@@ -346,14 +251,26 @@ static int safer(struct controller *c, const struct controller_look *look,
     return best >= 0 ? best : last;
 }
 
+/* Restores the setting before the last fall if the safer one did not help: the requests were late
+ * for a reason of the service or its host, not for the tasks. */
+static void forgive(struct controller *c, double late)
+{
+    if (c->fell_from < 0 || c->now_ms - c->fell_ms > FALL_MS || late < RELIEF * c->fell_late)
+        return;
+    struct controller_record *r = controller_record_of(c, c->fell_from);
+    r->trust = CONTROLLER_UNTRIED;
+    r->wait_ms = 0;
+    c->fell_from = -1;
+}
+
 static void fall(struct controller *c, const struct controller_look *look,
                  const struct controller_aim *aim, enum controller_verdict verdict)
 {
+    double late = c->evidence.late / fmax(1, c->evidence.answered);
     const char *name = controller_setting_name(c->setting);
     int from = c->setting;
     if (aim->by_requests)
-        explain(c, "%s was %.1f %% late", name,
-                100 * c->evidence.late / fmax(1, c->evidence.answered));
+        explain(c, "%s was %.1f %% late", name, 100 * late);
     else
         explain(c, "%s stretched bursts %.2f times", name, controller_stretch(&c->evidence));
     int next = safer(c, look, verdict);
@@ -362,11 +279,16 @@ static void fall(struct controller *c, const struct controller_look *look,
         c->calm_ms = c->now_ms;
         return;
     }
+    if (aim->by_requests)
+        forgive(c, late);
     mark_unsafe(c, verdict);
+    c->fell_from = aim->by_requests ? from : -1;
+    c->fell_ms = c->now_ms;
+    c->fell_late = late;
     bool was_trial = c->is_trial;
     int64_t passed_ms = c->now_ms - c->since_ms;
     settle(c, next);
-    if (record_of(c, next)->trust == CONTROLLER_SAFE)
+    if (controller_record_of(c, next)->trust == CONTROLLER_SAFE)
         c->backlog_ms = passed_ms < BACKLOG_MS_MAX ? passed_ms : BACKLOG_MS_MAX;
     if (was_trial && next > from)
         c->credit -= TRIAL_COST;
@@ -379,8 +301,8 @@ static int next_faster(struct controller *c, const struct controller_look *look)
 {
     double now = speed_of(c, c->setting);
     for (int s = c->setting - 1; s >= 0; s--) {
-        const struct controller_record *r = record_of(c, s);
-        if (!is_possible(c, look, s))
+        const struct controller_record *r = controller_record_of(c, s);
+        if (!controller_is_possible(c, look, s))
             continue;
         if (r->trust == CONTROLLER_UNSAFE && c->now_ms - c->failed_ms[s] < r->wait_ms)
             return -1;
@@ -394,19 +316,19 @@ static int next_faster(struct controller *c, const struct controller_look *look)
  * faster one, because the service then needs less time. If it is, a smaller window may be, too. */
 static int next_unmeasured(struct controller *c, const struct controller_look *look)
 {
-    const struct controller_record *now = record_of(c, c->setting);
+    const struct controller_record *now = controller_record_of(c, c->setting);
     if (!is_measured(now))
         return -1;
     if (c->setting < CONTROLLER_STRICT_1000)
-        return record_of(c, CONTROLLER_STRICT_1000)->work_ms < SPEED_MS_LEAST
+        return controller_record_of(c, CONTROLLER_STRICT_1000)->work_ms < SPEED_MS_LEAST
                    ? CONTROLLER_STRICT_1000
                    : -1;
     int next = c->setting + 1;
-    if (next > CONTROLLER_STRICT_100 || next > safest(c, look) ||
-        record_of(c, next)->work_ms >= SPEED_MS_LEAST)
+    if (next > CONTROLLER_STRICT_100 || next > controller_safest(c, look) ||
+        controller_record_of(c, next)->work_ms >= SPEED_MS_LEAST)
         return -1;
     for (int s = c->setting - 1; s >= 0; s--)
-        if (is_measured(record_of(c, s)))
+        if (is_measured(controller_record_of(c, s)))
             return speed_of(c, s) * FASTER < speed_of(c, c->setting) ? next : -1;
     return -1;
 }
@@ -414,15 +336,15 @@ static int next_unmeasured(struct controller *c, const struct controller_look *l
 /* Returns a setting that kept the target and was measured to be faster; -1: none. */
 static int measured_faster(struct controller *c, const struct controller_look *look)
 {
-    const struct controller_record *now = record_of(c, c->setting);
+    const struct controller_record *now = controller_record_of(c, c->setting);
     int best = -1;
     double best_speed = now->work / fmax(1, now->work_ms) * SWAP;
     if (!is_measured(now))
         return -1;
     for (int s = 0; s < CONTROLLER_PAUSE; s++) {
-        const struct controller_record *r = record_of(c, s);
+        const struct controller_record *r = controller_record_of(c, s);
         if (s == c->setting || r->trust != CONTROLLER_SAFE || !is_measured(r) ||
-            !is_possible(c, look, s) || r->work / r->work_ms <= best_speed)
+            !controller_is_possible(c, look, s) || r->work / r->work_ms <= best_speed)
             continue;
         best = s;
         best_speed = r->work / r->work_ms;
@@ -433,7 +355,7 @@ static int measured_faster(struct controller *c, const struct controller_look *l
 /* Returns whether a trial of the speed is decided; similar speeds need more time. */
 static bool has_speed(struct controller *c)
 {
-    const struct controller_record *r = record_of(c, c->setting);
+    const struct controller_record *r = controller_record_of(c, c->setting);
     bool is_slower = speed_of(c, c->setting) < SLOWER * speed_of(c, c->back);
     return r->work_ms >= (is_slower ? SPEED_MS_LEAST : SPEED_MS_SURE);
 }
@@ -450,8 +372,8 @@ static bool has_evidence(struct controller *c)
 
 static void pass_trial(struct controller *c)
 {
-    const struct controller_record *back = record_of(c, c->back);
-    const struct controller_record *r = record_of(c, c->setting);
+    const struct controller_record *back = controller_record_of(c, c->back);
+    const struct controller_record *r = controller_record_of(c, c->setting);
     c->is_trial = false;
     double least = c->back > c->setting ? (1 + FASTER) / 2 : 1;
     if (is_measured(back) && is_measured(r) &&
@@ -460,17 +382,17 @@ static void pass_trial(struct controller *c)
         settle(c, c->back);
         return;
     }
-    pair_of(c)->setting = c->setting;
+    controller_pair_of(c)->setting = c->setting;
 }
 
 static void in_calm(struct controller *c, const struct controller_look *look)
 {
-    struct controller_record *r = record_of(c, c->setting);
+    struct controller_record *r = controller_record_of(c, c->setting);
     if (!has_evidence(c))
         return;
     if (r->trust != CONTROLLER_SAFE) {
         r->trust = CONTROLLER_SAFE;
-        pair_of(c)->setting = c->setting;
+        controller_pair_of(c)->setting = c->setting;
     }
     if (c->is_trial) {
         pass_trial(c);
@@ -541,7 +463,7 @@ static void follow_load(struct controller *c, const struct controller_look *look
     if (look->kernel_us > c->kernel_us)
         c->kernel_us = fmin(look->kernel_us, COUNT_MAX);
     c->credit = fmin(TRIAL_CREDIT_MAX,
-                     c->credit + (look->has_requests ? count * allowed_fraction(look) * TRIAL_PART
+                     c->credit + (look->has_requests ? count * controller_allowed(look) * TRIAL_PART
                                                      : passed_ms / 1000 * TRIAL_PART));
     c->changes = fmin(CHANGES_MAX, c->changes + passed_ms / 60000 * CHANGES_PER_MINUTE);
 }
@@ -576,7 +498,7 @@ static int64_t settle_ms(const struct controller *c, const struct controller_loo
 static void remember(struct controller *c, const struct controller_look *look, double passed_ms)
 {
     bool is_held = c->neighbours == 0 || c->is_learning;
-    struct controller_record *r = record_of(c, is_held ? CONTROLLER_PAUSE : c->setting);
+    struct controller_record *r = controller_record_of(c, is_held ? CONTROLLER_PAUSE : c->setting);
     double answered = look->has_requests ? fmin((double)look->answered, COUNT_MAX) : 0;
     double late = fmin((double)look->late, answered);
     r->answered += answered;
@@ -595,7 +517,7 @@ static void remember(struct controller *c, const struct controller_look *look, d
             r->work_ms = SPEED_MS_MAX;
         }
     }
-    double spare = allowed_fraction(look) * answered - late;
+    double spare = controller_allowed(look) * answered - late;
     if (!c->is_trial)
         c->budget = fmax(-BUDGET_MAX, fmin(BUDGET_MAX, c->budget + spare));
     if (c->is_trial && spare < 0)
@@ -607,9 +529,9 @@ static void end_learning(struct controller *c, const struct controller_look *loo
     int64_t passed_ms = c->now_ms - c->since_ms;
     double bursts = 0;
     for (int k = 0; k < CONTROLLER_KINDS; k++)
-        bursts += solo_of(c)->bursts[k];
-    bool is_enough =
-        bursts >= PROBE_BURSTS && (!look->has_requests || solo_of(c)->requests >= PROBE_BURSTS);
+        bursts += controller_solo_of(c)->bursts[k];
+    bool is_enough = bursts >= PROBE_BURSTS &&
+                     (!look->has_requests || controller_solo_of(c)->requests >= PROBE_BURSTS);
     bool is_slow = bursts > 0 && bursts < PROBE_SLOW_BURSTS && !look->has_requests;
     int64_t most_ms = is_slow ? CONTROLLER_PROBE_MS : PROBE_MS;
     if (passed_ms < PROBE_MS_LEAST || (passed_ms < most_ms && !is_enough))
@@ -624,7 +546,7 @@ static void end_learning(struct controller *c, const struct controller_look *loo
 
 static bool is_tested(struct controller *c, double allowed)
 {
-    const struct controller_record *r = record_of(c, c->setting);
+    const struct controller_record *r = controller_record_of(c, c->setting);
     if (c->is_trial && c->back < c->setting) /* a trial of the speed alone */
         return true;
     return !c->is_trial && r->trust == CONTROLLER_SAFE && r->answered * allowed >= TESTED_LATE;
@@ -634,7 +556,7 @@ static bool is_tested(struct controller *c, double allowed)
  * between measurements doubles, because some services cannot be measured. */
 static bool is_worth_a_probe(const struct controller *c, const struct controller_look *look)
 {
-    bool is_known = controller_need_us(solo_of(c), look->reports_requests) > 0;
+    bool is_known = controller_need_us(controller_solo_of(c), look->reports_requests) > 0;
     return !is_known && c->setting != CONTROLLER_PAUSE && c->rate > PROBE_RATE &&
            (look->reports_requests || c->occupied > 0) &&
            c->now_ms - c->probed_ms >= (int64_t)PROBE_AGAIN_MS << c->probes;
@@ -643,12 +565,13 @@ static bool is_worth_a_probe(const struct controller *c, const struct controller
 static void decide(struct controller *c, const struct controller_look *look,
                    const struct controller_aim *aim)
 {
-    if (c->setting > safest(c, look) || !is_possible(c, look, c->setting)) {
+    if (c->setting > controller_safest(c, look) || !controller_is_possible(c, look, c->setting)) {
         explain(c, "the target is missed while tasks are held");
-        settle(c, c->setting > safest(c, look) ? CONTROLLER_STRICT_250 : first_setting(c, look));
+        settle(c, c->setting > controller_safest(c, look) ? CONTROLLER_STRICT_250
+                                                          : first_setting(c, look));
         return;
     }
-    bool is_tested = !c->is_trial && record_of(c, c->setting)->trust == CONTROLLER_SAFE;
+    bool is_tested = !c->is_trial && controller_record_of(c, c->setting)->trust == CONTROLLER_SAFE;
     enum controller_verdict verdict = controller_judge(&c->evidence, aim, is_tested, c->budget < 0);
     if (verdict >= CONTROLLER_DANGER)
         fall(c, look, aim, verdict);
@@ -670,7 +593,7 @@ static void advance(struct controller *c, const struct controller_look *look, do
         enter_load(c, look);
     if (is_settled || c->neighbours == 0)
         remember(c, look, passed_ms);
-    judge_reach(c, look);
+    controller_judge_reach(c, look);
     if (c->neighbours == 0)
         return;
     if (c->is_learning) {
@@ -683,10 +606,10 @@ static void advance(struct controller *c, const struct controller_look *look, do
         c->is_learning = true;
         return;
     }
-    struct controller_aim aim = aim_of(c, look);
+    struct controller_aim aim = controller_aim_of(c, look);
     if (!is_settled)
         return;
-    controller_evidence_add(&c->evidence, &aim, look, solo_of(c), c->rate,
+    controller_evidence_add(&c->evidence, &aim, look, controller_solo_of(c), c->rate,
                             is_tested(c, aim.allowed));
     decide(c, look, &aim);
 }
@@ -712,8 +635,8 @@ static void say_why(const struct controller *c, struct controller_answer *ret)
 static void answer(struct controller *c, const struct controller_look *look, int before,
                    bool was_learning, struct controller_answer *ret)
 {
-    struct controller_aim aim = aim_of(c, look);
-    const struct controller_record *r = record_of(c, c->setting);
+    struct controller_aim aim = controller_aim_of(c, look);
+    const struct controller_record *r = controller_record_of(c, c->setting);
     struct controller_facts facts = {.reports_requests = look->reports_requests,
                                      .allowed_stretch = aim.stretch,
                                      .target_us = look->slo_us,
@@ -725,7 +648,7 @@ static void answer(struct controller *c, const struct controller_look *look, int
         controller_late_evidence(aim.allowed, c->evidence.recent, c->evidence.recent_late) > 0;
     *ret = (struct controller_answer){
         .setting = setting,
-        .limits = controller_limits_of(setting, solo_of(c), &facts),
+        .limits = controller_limits_of(setting, controller_solo_of(c), &facts),
         .is_changed = c->setting != before || c->is_learning != was_learning,
         .is_learning = c->is_learning,
         .is_trial = c->is_trial,
@@ -736,7 +659,7 @@ static void answer(struct controller *c, const struct controller_look *look, int
         .late_fraction = -1,
         .stretch = controller_stretch(&c->evidence),
         .allowed_stretch = aim.stretch,
-        .solo_latency_us = solo_of(c)->latency_us,
+        .solo_latency_us = controller_solo_of(c)->latency_us,
         .task_speed = c->neighbours != 0 && is_measured(r) ? 1000 * r->work / r->work_ms : -1};
     if (look->slo_us > 0 && c->evidence.recent > 0)
         ret->late_fraction = c->evidence.recent_late / c->evidence.recent;

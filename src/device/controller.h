@@ -20,7 +20,8 @@
  * setting for (service program, neighbour programs, octave), and is used at once.
  *
  * Files: controller.c makes the decisions; controller_evidence.c judges a setting;
- * controller_memory.c keeps the evidence; controller_settings.c computes the limits.
+ * controller_memory.c keeps the evidence; controller_settings.c computes the limits;
+ * controller_target.c knows the target.
  */
 #pragma once
 #include <stdbool.h>
@@ -176,6 +177,9 @@ struct controller {
     uint64_t service, neighbours;
     int32_t octave, setting, back; /* back: setting before the trial */
     bool has_looked, is_learning, is_trial, is_unreachable;
+    int32_t fell_from; /* the setting before the last fall; -1: none, or forgiven */
+    int64_t fell_ms;
+    double fell_late;                /* fraction of late requests that caused the fall */
     int32_t probes;                  /* number of measurements with tasks held */
     int32_t pair, solo;              /* places in the memory */
     int64_t probed_ms;               /* end of the last measurement with tasks held */

@@ -19,6 +19,23 @@ struct controller_limits controller_limits_of(enum controller_setting setting,
                                               const struct controller_solo *solo,
                                               const struct controller_facts *facts);
 
+/* ---- places in the memory ---- */
+
+static inline struct controller_pair *controller_pair_of(struct controller *c)
+{
+    return &c->memory->pairs[c->pair];
+}
+
+static inline struct controller_record *controller_record_of(struct controller *c, int setting)
+{
+    return &controller_pair_of(c)->records[setting];
+}
+
+static inline const struct controller_solo *controller_solo_of(const struct controller *c)
+{
+    return &c->memory->solos[c->solo];
+}
+
 /* ---- memory ---- */
 
 /* Return the place of a pair or service, created if necessary; `ret_is_new` may be NULL. */
@@ -64,3 +81,16 @@ double controller_stretch(const struct controller_evidence *e);
 enum controller_verdict controller_judge(const struct controller_evidence *e,
                                          const struct controller_aim *aim, bool is_tested,
                                          bool is_overspent);
+
+/* ---- the target ---- */
+
+/* Returns the allowed fraction of late requests. */
+double controller_allowed(const struct controller_look *look);
+struct controller_aim controller_aim_of(struct controller *c, const struct controller_look *look);
+/* Returns the safest setting. Beside an unreachable target, and without an SLO, tasks are gated and
+ * no more. */
+int controller_safest(const struct controller *c, const struct controller_look *look);
+bool controller_is_possible(const struct controller *c, const struct controller_look *look,
+                            int setting);
+/* Updates c->is_unreachable. */
+void controller_judge_reach(struct controller *c, const struct controller_look *look);

@@ -237,6 +237,32 @@ static void silence_changes_no_setting(void **state)
     assert_true(late <= 1.4 * s.allowed * answered);
 }
 
+/* While the host is slow, requests are late under every setting; no setting keeps the blame. */
+static void slow_host_blames_no_setting(void **state)
+{
+    static struct loop l;
+    static struct controller_memory memory;
+    struct scenario s = bursty();
+    int back = 0;
+    (void)state;
+    s.share = 0.95; /* as of a service that is bound by its host */
+    s.task_share = 0.95;
+    s.wait = 0;
+    for (int seed = 0; seed < 10; seed++) {
+        controller_memory_init(&memory);
+        loop_init(&l, &s, (uint64_t)seed, &memory);
+        loop_run(&l, 20);
+        l.w.s.request_us *= 4;
+        loop_run(&l, 12);
+        l.w.s.request_us /= 4;
+        loop_run(&l, 20);
+        if (is_verbose())
+            printf("slow host %d: at the end %s\n", seed, l.answer.why);
+        back += l.answer.setting == CONTROLLER_FREE;
+    }
+    assert_true(back >= 8);
+}
+
 static void idle_service_is_measured_when_it_works(void **state)
 {
     static struct loop l;
@@ -440,6 +466,7 @@ int main(void)
         cmocka_unit_test(load_step_is_answered_within_2_s),
         cmocka_unit_test(changes_are_bounded_beside_a_restless_load),
         cmocka_unit_test(silence_changes_no_setting),
+        cmocka_unit_test(slow_host_blames_no_setting),
         cmocka_unit_test(idle_service_is_measured_when_it_works),
         cmocka_unit_test(unreachable_target_never_pauses_tasks),
         cmocka_unit_test(memory_is_used_at_once),
