@@ -11,6 +11,12 @@
  *   latency              latencies of the requests that a service answered since its last report:
  *   MICROSECONDS COUNT   one line each, at most CONTROL_LATENCIES_MAX lines; the newline of the
  *   …                    last line is optional
+ *   first                times from a request to the first byte of its answer's body, in lines as
+ *   …                    for latency
+ *   between              times between two successive pieces of an answer that is a stream (tokens,
+ *   …                    events), in lines as for latency
+ *   note                 a sentence for the workload's output: at most CONTROL_NOTE_MAX bytes
+ *   SENTENCE
  *
  * A report counts latencies in the buckets ("places") of a logarithmic scale, 16 places for each
  * doubling. The length of a report thus does not depend on the number of requests, and the error of
@@ -22,12 +28,16 @@
 #define CONTROL_WORD_READY    "ready"
 #define CONTROL_WORD_PROGRESS "progress"
 #define CONTROL_WORD_LATENCY  "latency"
+#define CONTROL_WORD_FIRST    "first"
+#define CONTROL_WORD_BETWEEN  "between"
+#define CONTROL_WORD_NOTE     "note"
 #define CONTROL_OK            "ok"
 /* Largest count of samples; a double represents all counts up to this one exactly. */
 #define CONTROL_SAMPLES_MAX UINT64_C(1000000000000000)
 
 enum {
     CONTROL_REPLY_MAX = 256,
+    CONTROL_NOTE_MAX = 512,
     /* Places for latencies up to four minutes; the last place also counts longer latencies. */
     CONTROL_LATENCY_PLACES = 400,
     CONTROL_LATENCIES_MAX = CONTROL_LATENCY_PLACES,
@@ -37,6 +47,16 @@ enum {
     CONTROL_LATENCY_FINE_BITS = 4,
 };
 #define CONTROL_REQUESTS_MAX UINT64_C(1000000000) /* largest COUNT in one line */
+
+/* The kinds of times that a service reports, each under a word of its own. */
+enum control_time { CONTROL_TIME_LATENCY, CONTROL_TIME_FIRST, CONTROL_TIME_BETWEEN, CONTROL_TIMES };
+
+static inline const char *control_time_word(enum control_time time)
+{
+    return time == CONTROL_TIME_FIRST     ? CONTROL_WORD_FIRST
+           : time == CONTROL_TIME_BETWEEN ? CONTROL_WORD_BETWEEN
+                                          : CONTROL_WORD_LATENCY;
+}
 
 static inline unsigned control_latency_place(uint64_t us)
 {

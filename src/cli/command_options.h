@@ -70,6 +70,10 @@
     {"batch-step", 0, "N", "choose only batch sizes that are multiples of N", "batch.step"},       \
     {"slo", 0, "PERCENTILE:TIME", "latency target of a service; 99:50ms: 99 % of the requests "    \
      "within 50 ms", "slo"},                                                                       \
+    {"slo-first", 0, "TIME", "target of a service for the time to the first byte of an answer, "   \
+     "such as 200ms, at the percentile of --slo (default 99)", "slo.first"},                       \
+    {"slo-between", 0, "TIME", "target of a service for the time between two pieces of a "         \
+     "streamed answer, such as 50ms, at the percentile of --slo (default 99)", "slo.between"},     \
     {"samples", 0, "N", "expected number of samples that the task processes", "expected.samples"}, \
     {"duration", 0, "TIME", "expected run time of the task alone on a device, such as 90m",        \
      "expected.duration"},                                                                         \
@@ -100,6 +104,16 @@
      "running: started: its process runs (default); client: the service reports readiness "        \
      "through libgpumux; port:N: port N accepts connections; command:TEXT: shell command TEXT "    \
      "succeeds", "ready"},                                                                         \
+    {"port", 0, "PORT[:BACKEND]", "port on which clients reach the service; with --proxy, the "    \
+     "command listens on the port BACKEND (default: a free port, in GPUMUX_PORT)", "port"},        \
+    {"proxy", 0, "http|off", "http: gpumux listens on --port, measures every request and "         \
+     "forwards it to the command (default off)", "proxy"},                                         \
+    {"latency-from", 0, "auto|vllm|sglang|triton|prometheus", "server whose metrics page tells "   \
+     "the latencies of the service (default: auto if --port is given, without --proxy)",           \
+     "latency.from"},                                                                              \
+    {"latency-port", 0, "PORT", "port of the metrics page (default: --port)", "latency.port"},     \
+    {"latency-metric", 0, "NAME", "with --latency-from prometheus: name of a histogram of "       \
+     "request durations", "latency.metric"},                                                       \
     {"on-node-lost", 0, "requeue|wait", "action if the node of the workload is lost: requeue the " \
      "workload (default), or wait until the node is back", "on_node_lost"},                        \
     {"protection", 0, "on|off", "enforce quota and share (default on); only administrators may "   \

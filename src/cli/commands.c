@@ -701,52 +701,7 @@ static const struct command commands[] = {
         .operands_most = 1,
         .run = man_command,
     },
-    {
-        .name = "supervise",
-        .operands = "ATTEMPT",
-        .summary = "run one attempt of a workload",
-        .description = "Runs the supervisor of one attempt. The agent starts this command in the "
-                       "attempt's directory.",
-        .options = no_options,
-        .hidden = true,
-        .operands_least = 1,
-        .operands_most = 1,
-        .run = supervise_command,
-    },
-    {
-        .name = "checkpoint",
-        .operands = "off|back LOCK [PID…]",
-        .summary = "move the device memory of processes to the host, or back",
-        .description = "Prints 'done', or the reason for a failure. The agent starts this command "
-                       "to suspend and resume tasks.",
-        .options = no_options,
-        .hidden = true,
-        .operands_least = 2,
-        .operands_most = COMMAND_OPERANDS_ANY,
-        .run = checkpoint_command,
-    },
-    {
-        .name = "self-test",
-        .operands = "",
-        .summary = "test the first visible device",
-        .description = "Uses the first visible device once. The exit status is 0 if the device "
-                       "works. The agent starts this command after a repair.",
-        .options = no_options,
-        .hidden = true,
-        .run = self_test_command,
-    },
-    {
-        .name = "mps-guard",
-        .operands = "STATE PROGRAM EMULATION LIBRARIES",
-        .summary = "end MPS daemons that no attempt needs",
-        .description = "Waits until the agent that started this command has ended. Then ends each "
-                       "MPS daemon of the node as soon as no attempt needs the daemon.",
-        .options = no_options,
-        .hidden = true,
-        .operands_least = 4,
-        .operands_most = 4,
-        .run = mps_guard_command,
-    },
+#include "cli/commands_hidden.def"
     {0},
 };
 

@@ -19,6 +19,11 @@ DEFINE_NAMES(enum failure_reason, failure_reason, [FAILURE_NONE] = "none", [FAIL
 DEFINE_NAMES(enum on_node_lost,
              on_node_lost, [ON_NODE_LOST_REQUEUE] = "requeue", [ON_NODE_LOST_WAIT] = "wait")
 DEFINE_NAMES(enum protection, protection, [PROTECTION_ON] = "on", [PROTECTION_OFF] = "off")
+DEFINE_NAMES(enum proxy_kind, proxy_kind, [PROXY_OFF] = "off", [PROXY_HTTP] = "http")
+DEFINE_NAMES(enum latency_source,
+             latency_source, [LATENCY_SOURCE_NONE] = "none", [LATENCY_SOURCE_AUTO] = "auto",
+             [LATENCY_SOURCE_VLLM] = "vllm", [LATENCY_SOURCE_SGLANG] = "sglang",
+             [LATENCY_SOURCE_TRITON] = "triton", [LATENCY_SOURCE_PROMETHEUS] = "prometheus")
 DEFINE_NAMES(enum ready_kind, ready_kind, [READY_STARTED] = "started", [READY_COMMAND] = "command",
              [READY_PORT] = "port", [READY_CLIENT] = "client")
 DEFINE_NAMES(enum stop_cause,

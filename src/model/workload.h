@@ -31,9 +31,10 @@ enum {
     WORKLOAD_WORD_MAX = 128 << 10,
     /* Bytes of a command and its environment together: execve's limit for the total. */
     WORKLOAD_START_MAX = 2 << 20,
-    WORKLOAD_LABEL_MAX = 256, /* bytes with NUL of a label's key, and of its value */
-    WORKLOAD_UNSET = -1,      /* "not set", for numbers of a spec in which 0 has a meaning */
-    WORKLOAD_TEXT_MAX = 192,  /* a sentence in a status */
+    WORKLOAD_LABEL_MAX = 256,  /* bytes with NUL of a label's key, and of its value */
+    WORKLOAD_METRIC_MAX = 128, /* bytes with NUL of a metric's name */
+    WORKLOAD_UNSET = -1,       /* "not set", for numbers of a spec in which 0 has a meaning */
+    WORKLOAD_TEXT_MAX = 192,   /* a sentence in a status */
     /* Attempts kept for each workload; older attempts are only counted. */
     WORKLOAD_ATTEMPTS_KEPT = 16,
     DEVICE_UUID_MAX = 48,
@@ -83,6 +84,17 @@ enum failure_reason {
 enum on_node_lost { ON_NODE_LOST_REQUEUE, ON_NODE_LOST_WAIT, ON_NODE_LOST_END };
 enum protection { PROTECTION_ON, PROTECTION_OFF, PROTECTION_END };
 enum ready_kind { READY_STARTED, READY_COMMAND, READY_PORT, READY_CLIENT, READY_END };
+enum proxy_kind { PROXY_OFF, PROXY_HTTP, PROXY_END };
+/* Servers whose metrics page has latencies; AUTO: any of them, if the page has any. */
+enum latency_source {
+    LATENCY_SOURCE_NONE,
+    LATENCY_SOURCE_AUTO,
+    LATENCY_SOURCE_VLLM,
+    LATENCY_SOURCE_SGLANG,
+    LATENCY_SOURCE_TRITON,
+    LATENCY_SOURCE_PROMETHEUS,
+    LATENCY_SOURCE_END
+};
 
 /* Names as users write them: "task", "queued", "exit", … */
 DECLARE_NAMES(enum workload_kind, workload_kind);
@@ -90,6 +102,8 @@ DECLARE_NAMES(enum workload_state, workload_state);
 DECLARE_NAMES(enum failure_reason, failure_reason);
 DECLARE_NAMES(enum on_node_lost, on_node_lost);
 DECLARE_NAMES(enum ready_kind, ready_kind);
+DECLARE_NAMES(enum proxy_kind, proxy_kind);
+DECLARE_NAMES(enum latency_source, latency_source);
 DECLARE_NAMES(enum protection, protection);
 static inline bool workload_state_is_terminal(enum workload_state state)
 {
@@ -167,12 +181,22 @@ struct workload_spec {
     struct pairs labels;
     int64_t batch_reference, batch_min, batch_max, batch_step; /* 0: not set */
     double slo_percentile, slo_latency_ms;                     /* 0: none */
+    /* targets at the same percentile: time to the first byte of an answer, and time between two
+     * pieces of a streamed answer; 0: none */
+    double slo_first_ms, slo_between_ms;
     double expected_samples;
     int64_t expected_duration_ms;
     enum protection protection; /* off: no shim between the program and the driver */
     enum ready_kind ready;
     struct words ready_command;
     int ready_port;
+    int port;              /* on which clients reach a service; 0: unknown */
+    int backend_port;      /* with a proxy: port of the program; 0: the supervisor chooses a port */
+    enum proxy_kind proxy; /* of a service */
+    /* Server whose metrics page tells the latencies of a service, on the port latency_port. */
+    enum latency_source latency_from;
+    int latency_port;           /* 0: port */
+    const char *latency_metric; /* name of the histogram for LATENCY_SOURCE_PROMETHEUS */
     size_t after_count;
     struct after *after;
     int array_count;  /* 0: not an array */

@@ -13,6 +13,7 @@
 
 enum { DEFAULT_DEVICES = 1, DEFAULT_GRACE_MS = 10000, SHARE_MAX_PERCENT = 100, PORT_MAX = 65535 };
 #define SLO_LATENCY_MS_MIN 1e-3
+#define DEFAULT_PERCENTILE 99.0 /* of slo.first and slo.between alone */
 
 /* ---- names ---- */
 
@@ -352,16 +353,39 @@ static int validate_batch(struct error *e, const struct workload_spec *spec)
     return 0;
 }
 
-static int validate_expectations(struct error *e, const struct workload_spec *spec)
+static int validate_target(struct error *e, const char *field, double ms)
 {
-    double p = spec->slo_percentile, latency = spec->slo_latency_ms;
-    bool slo = p != 0 || latency != 0;
-    if (slo && spec->needs.kind != WORKLOAD_SERVICE)
+    if (ms >= SLO_LATENCY_MS_MIN && ms <= (double)WORKLOAD_TIME_MS_MAX)
+        return 0;
+    return error_set_field(e, ERR_INVALID, field, "must be at least a microsecond");
+}
+
+static int validate_slo(struct error *e, struct workload_spec *spec)
+{
+    bool streams = spec->slo_first_ms != 0 || spec->slo_between_ms != 0;
+    if (!streams && spec->slo_percentile == 0 && spec->slo_latency_ms == 0)
+        return 0;
+    if (spec->needs.kind != WORKLOAD_SERVICE)
         return error_set_field(e, ERR_INVALID, "slo", "only a service can have an SLO");
-    if (slo && !(p > 0 && p < 100))
+    if (streams && spec->slo_percentile == 0 && spec->slo_latency_ms == 0)
+        spec->slo_percentile = DEFAULT_PERCENTILE;
+    if (!(spec->slo_percentile > 0 && spec->slo_percentile < 100))
         return error_set_field(e, ERR_INVALID, "slo.percentile", "must be above 0 and below 100");
-    if (slo && !(latency >= SLO_LATENCY_MS_MIN && latency <= (double)WORKLOAD_TIME_MS_MAX))
-        return error_set_field(e, ERR_INVALID, "slo.latency", "must be at least a microsecond");
+    int r = 0;
+    if (!streams || spec->slo_latency_ms != 0)
+        r = validate_target(e, "slo.latency", spec->slo_latency_ms);
+    if (r == 0 && spec->slo_first_ms != 0)
+        r = validate_target(e, "slo.first", spec->slo_first_ms);
+    if (r == 0 && spec->slo_between_ms != 0)
+        r = validate_target(e, "slo.between", spec->slo_between_ms);
+    return r;
+}
+
+static int validate_expectations(struct error *e, struct workload_spec *spec)
+{
+    int r = validate_slo(e, spec);
+    if (r < 0)
+        return r;
     if (!isfinite(spec->expected_samples) || spec->expected_samples < 0)
         return error_set_field(e, ERR_INVALID, "expected.samples", "must not be negative");
     return validate_time(e, "expected.duration", spec->expected_duration_ms);
@@ -381,6 +405,75 @@ static int validate_ready(struct error *e, const struct workload_spec *spec)
     if (spec->ready == READY_PORT)
         return validate_range(e, "ready.port", spec->ready_port, 1, PORT_MAX);
     return 0;
+}
+
+static int validate_proxy(struct error *e, struct workload_spec *spec)
+{
+    if (spec->port == 0 && spec->backend_port == 0 && spec->proxy == PROXY_OFF)
+        return 0;
+    if (spec->proxy >= PROXY_END)
+        return error_set_field(e, ERR_INVALID, "proxy", "must be http or off");
+    if (spec->needs.kind != WORKLOAD_SERVICE)
+        return error_set_field(e, ERR_INVALID, spec->proxy ? "proxy" : "port",
+                               "only a service can have this key");
+    if (spec->proxy == PROXY_OFF && spec->backend_port)
+        return error_set_field(e, ERR_INVALID, "backend_port", "needs proxy: http");
+    if (spec->proxy && spec->port == 0)
+        return error_set_field(e, ERR_INVALID, "port",
+                               "must be given: the proxy listens on this port");
+    int r = validate_range(e, "port", spec->port, 1, PORT_MAX);
+    if (r == 0)
+        r = validate_range(e, "backend_port", spec->backend_port, 0, PORT_MAX);
+    if (r == 0 && spec->backend_port == spec->port)
+        r = error_set_field(e, ERR_INVALID, "backend_port",
+                            "must differ from port, on which the proxy listens");
+    if (r == 0 && spec->proxy && spec->ready == READY_STARTED) {
+        spec->ready = READY_PORT; /* the supervisor asks the program, not the proxy */
+        spec->ready_port = spec->port;
+    }
+    return r;
+}
+
+/* A metric's name, as Prometheus allows it. */
+static bool is_metric(const char *name)
+{
+    size_t length =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:");
+    return length > 0 && length < WORKLOAD_METRIC_MAX && name[length] == '\0' &&
+           !isdigit((unsigned char)name[0]);
+}
+
+static int validate_source(struct error *e, struct workload_spec *spec)
+{
+    if (spec->latency_from == LATENCY_SOURCE_NONE && spec->port && !spec->proxy)
+        spec->latency_from = LATENCY_SOURCE_AUTO;
+    if (spec->latency_from == LATENCY_SOURCE_NONE) {
+        if (spec->latency_port || spec->latency_metric)
+            return error_set_field(e, ERR_INVALID, "latency.from",
+                                   "must be given: auto, vllm, sglang, triton or prometheus");
+        return 0;
+    }
+    bool named = spec->latency_from == LATENCY_SOURCE_PROMETHEUS;
+    if (spec->latency_from >= LATENCY_SOURCE_END)
+        return error_set_field(e, ERR_INVALID, "latency.from",
+                               "must be auto, vllm, sglang, triton or prometheus");
+    if (spec->needs.kind != WORKLOAD_SERVICE)
+        return error_set_field(e, ERR_INVALID, "latency", "only a service can have this key");
+    if (spec->proxy)
+        return error_set_field(e, ERR_INVALID, "latency.from",
+                               "must not be given with proxy, which measures itself");
+    if (!spec->latency_port && !spec->port)
+        return error_set_field(e, ERR_INVALID, "latency.port",
+                               "must be given: the port with the metrics page");
+    if (named && !spec->latency_metric)
+        return error_set_field(e, ERR_INVALID, "latency.metric",
+                               "must name a histogram of the metrics page");
+    if (spec->latency_metric && (!named || !is_metric(spec->latency_metric)))
+        return error_set_field(e, ERR_INVALID, "latency.metric", "%s",
+                               named ? "is not a valid name of a metric"
+                                     : "needs latency.from: prometheus");
+    return spec->latency_port ? validate_range(e, "latency.port", spec->latency_port, 1, PORT_MAX)
+                              : 0;
 }
 
 static int validate_after(struct error *e, const struct workload_spec *spec)
@@ -412,6 +505,10 @@ int workload_spec_validate(struct error *e, struct arena *arena, struct workload
         r = validate_batch(e, spec);
     if (r == 0)
         r = validate_expectations(e, spec);
+    if (r == 0)
+        r = validate_proxy(e, spec);
+    if (r == 0)
+        r = validate_source(e, spec);
     if (r == 0)
         r = validate_ready(e, spec);
     if (r == 0 && spec->protection >= PROTECTION_END)

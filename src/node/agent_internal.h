@@ -136,8 +136,8 @@ struct run {
     int64_t speed_since_ms; /* start of the period that samples_per_s covers; 0: unknown */
     struct session_activity activity; /* at the last look, see steer.h */
     double busy_fraction;             /* of a service, at the last look; < 0: unknown */
-    struct control_latency latency;   /* latest value from the supervisor */
-    int64_t latency_at_ms;
+    struct control_latency latency[CONTROL_TIMES]; /* latest values from the supervisor */
+    int64_t latency_at_ms[CONTROL_TIMES];
 };
 
 /* An event of an attempt's state machine that arrived during other actions. */

@@ -11,6 +11,8 @@
 #include "base/str.h"
 #include "wire/spec_internal.h"
 
+enum { PORT_MAX = 65535 };
+
 static int fail(struct spec_reader *r, const struct tree *value, const char *what)
 {
     return tree_error(r->e, ERR_INVALID, value, r->key->path, "%s", what);
@@ -78,6 +80,11 @@ static int read_percent(struct spec_reader *r, const struct tree *value, void *m
 static int read_copies(struct spec_reader *r, const struct tree *value, void *member)
 {
     return read_int(r, value, 1, WORKLOAD_ARRAY_MAX, member);
+}
+
+static int read_port(struct spec_reader *r, const struct tree *value, void *member)
+{
+    return read_int(r, value, 1, PORT_MAX, member);
 }
 
 static void write_int(struct json_writer *w, const struct workload_spec *spec, const void *member)
@@ -280,6 +287,8 @@ static const char *scalar_text(const struct tree *value)
 ENUM_TYPE(kind, workload_kind, "must be task or service")
 ENUM_TYPE(node_lost, on_node_lost, "must be requeue or wait")
 ENUM_TYPE(protection, protection, "must be on or off")
+ENUM_TYPE(latency_source, latency_source, "must be auto, vllm, sglang, triton or prometheus")
+ENUM_TYPE(proxy, proxy_kind, "must be http or off")
 
 static int read_flag(struct spec_reader *r, const struct tree *value, void *member)
 {
@@ -544,7 +553,7 @@ static bool ready_command_said(const struct spec_key *key, const struct workload
 static int read_ready_port(struct spec_reader *r, const struct tree *value, void *member)
 {
     int64_t port;
-    int result = read_whole(r, value, 1, 65535, &port);
+    int result = read_whole(r, value, 1, PORT_MAX, &port);
     if (result == 0)
         result = set_ready(r, value, READY_PORT);
     if (result == 0)
@@ -674,6 +683,9 @@ TYPE(PROTECTION, read_protection, NULL, protection_said, write_protection);
 TYPE(READY, read_ready, NULL, ready_said, write_ready);
 TYPE(READY_COMMAND, read_ready_command, NULL, ready_command_said, write_words);
 TYPE(READY_PORT, read_ready_port, NULL, ready_port_said, write_int);
+TYPE(PORT, read_port, NULL, number_said, write_int);
+TYPE(LATENCY_SOURCE, read_latency_source, NULL, latency_source_said, write_latency_source);
+TYPE(PROXY, read_proxy, NULL, proxy_said, write_proxy);
 TYPE(AFTER, read_after, add_after, after_said, write_after);
 TYPE(FLAG, read_flag, NULL, flag_said, write_flag);
 

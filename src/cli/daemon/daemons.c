@@ -28,6 +28,7 @@
 #include "node/device/self_test.h"
 #include "node/mps/mps_guard.h"
 #include "node/supervisor/supervisor.h"
+#include "proxy/proxy.h"
 #include "tls/fingerprint.h"
 #include "wire/address.h"
 
@@ -506,6 +507,12 @@ int supervise_command(const struct invocation *in)
 {
     (void)in;
     return supervisor_main(".");
+}
+
+/* The first operand is for lists of processes. */
+int proxy_command(const struct invocation *in)
+{
+    return proxy_main(in->operands + 1, in->operand_count - 1);
 }
 
 int self_test_command(const struct invocation *in)

@@ -12,6 +12,7 @@ int control_command(const struct invocation *in);
 int control_init_command(const struct invocation *in);
 int node_command(const struct invocation *in);
 int supervise_command(const struct invocation *in);
+int proxy_command(const struct invocation *in);
 int self_test_command(const struct invocation *in);
 int mps_guard_command(const struct invocation *in);
 int checkpoint_command(const struct invocation *in);

@@ -104,9 +104,21 @@ char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX])
 char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX])
 {
     text[0] = '\0';
-    if (json_object_size(slo) > 0) /* the latency is in milliseconds: "50ms" */
-        snprintf(text, SHOW_TEXT_MAX, "p%g below %.6g ms", json_fraction(slo, "percentile", 0),
-                 strtod(json_text(slo, "latency", "0"), NULL));
+    static const struct {
+        const char *key, *text;
+    } targets[] = {{"latency", ""}, {"first", "first byte "}, {"between", "between pieces "}};
+    if (json_object_size(slo) == 0)
+        return text;
+    int length = snprintf(text, SHOW_TEXT_MAX, "p%g", json_fraction(slo, "percentile", 0));
+    const char *separator = " ";
+    for (size_t i = 0; i < sizeof targets / sizeof *targets && length < SHOW_TEXT_MAX; i++) {
+        const char *time = json_text(slo, targets[i].key, NULL); /* milliseconds: "50ms" */
+        if (!time)
+            continue;
+        length += snprintf(text + length, SHOW_TEXT_MAX - (size_t)length, "%s%sbelow %.6g ms",
+                           separator, targets[i].text, strtod(time, NULL));
+        separator = ", ";
+    }
     return text;
 }
 

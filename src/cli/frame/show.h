@@ -5,7 +5,7 @@
 
 #include "cli/frame/output.h"
 
-enum { SHOW_TEXT_MAX = 64 };
+enum { SHOW_TEXT_MAX = 96 };
 
 /* Parses "2026-11-15T05:46:15.123Z" into ms since 1970; -1 for null or another format. */
 int64_t show_parse_time(const char *text);

@@ -132,6 +132,20 @@ static int set_ready(struct error *e, struct arena *arena, const char *text,
     return spec_set(e, arena, spec, "ready", text);
 }
 
+/* Parses PORT or PORT:BACKEND. */
+static int set_port(struct error *e, struct arena *arena, const char *text,
+                    struct workload_spec *spec)
+{
+    const char *colon = strchr(text, ':');
+    if (!colon)
+        return spec_set(e, arena, spec, "port", text);
+    const char *port = arena_strndup(arena, text, (size_t)(colon - text));
+    if (!port)
+        return no_memory(e);
+    int r = spec_set(e, arena, spec, "port", port);
+    return r < 0 ? r : spec_set(e, arena, spec, "backend_port", colon + 1);
+}
+
 static int set_directory(struct error *e, struct arena *arena, const char *given,
                          struct workload_spec *spec)
 {
@@ -160,6 +174,8 @@ static int set_flag(struct error *e, struct arena *arena, const struct option_gi
         return set_slo(e, arena, value, spec);
     if (strcmp(name, "ready") == 0)
         return set_ready(e, arena, value, spec);
+    if (strcmp(name, "port") == 0)
+        return set_port(e, arena, value, spec);
     if (strcmp(name, "directory") == 0)
         return set_directory(e, arena, value, spec);
     /* An option without an argument sets its key to true. */

@@ -185,8 +185,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             r->speed_at_ms = clock_boot_ms();
             continue;
         }
-        if (control_notice_parse_latency(reply, &r->latency)) {
-            r->latency_at_ms = clock_boot_ms();
+        enum control_time time;
+        struct control_latency latency;
+        if (control_notice_parse_latency(reply, &time, &latency)) {
+            r->latency[time] = latency;
+            r->latency_at_ms[time] = clock_boot_ms();
             continue;
         }
         only_numbers = false;

@@ -43,6 +43,8 @@ static const struct field terms_members[] = {
     FIELD("share_why", share_why, .flags = FIELD_OPTIONAL),
     FIELD("slo_percentile", slo_percentile, .most = 100, .flags = FIELD_OPTIONAL),
     FIELD("slo_latency_ms", slo_latency_ms, .most = WORKLOAD_TIME_MS_MAX, .flags = FIELD_OPTIONAL),
+    FIELD("slo_first_ms", slo_first_ms, .most = WORKLOAD_TIME_MS_MAX, .flags = FIELD_OPTIONAL),
+    FIELD("slo_between_ms", slo_between_ms, .most = WORKLOAD_TIME_MS_MAX, .flags = FIELD_OPTIONAL),
 };
 #undef OF
 const struct fields terms_fields = FIELDS(struct terms, terms_members);

@@ -21,14 +21,15 @@ struct terms {
     uint64_t program;
     int share_percent;             /* percent of the SMs at the start; 0: share_max_percent */
     char share_why[TERMS_WHY_MAX]; /* reason for a smaller share_percent; else "" */
-    double slo_percentile, slo_latency_ms; /* SLO of a service; 0: none */
-    bool is_protected;                     /* the processes load the shim */
-    char unprotected[TERMS_WHY_MAX];       /* reason for no protection; else "" */
-    bool is_suspect;                       /* suspected of a GPU fault, and on probation */
-    bool has_mps;                          /* shares its device through MPS */
-    char without_mps[TERMS_WHY_MAX];       /* reason for running without MPS; else "" */
-    bool swappable;                        /* a task whose device memory may move to host memory */
-    bool resumable;   /* has a resume command, so that a restart loses no work */
+    /* SLO of a service; 0: none */
+    double slo_percentile, slo_latency_ms, slo_first_ms, slo_between_ms;
+    bool is_protected;               /* the processes load the shim */
+    char unprotected[TERMS_WHY_MAX]; /* reason for no protection; else "" */
+    bool is_suspect;                 /* suspected of a GPU fault, and on probation */
+    bool has_mps;                    /* shares its device through MPS */
+    char without_mps[TERMS_WHY_MAX]; /* reason for running without MPS; else "" */
+    bool swappable;                  /* a task whose device memory may move to host memory */
+    bool resumable;                  /* has a resume command, so that a restart loses no work */
     bool suspendable; /* a task without a resume command, which an eviction suspends if possible */
 };
 

@@ -101,10 +101,12 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     bool fresh = r->speed_at_ms && now_ms - r->speed_at_ms < SPEED_FRESH_MS;
     usage->samples_per_s = fresh ? r->samples_per_s : -1;
     usage->speed_since_ms = fresh && r->speed_since_ms ? now_ms - r->speed_since_ms : -1;
-    bool answered = r->latency_at_ms && now_ms - r->latency_at_ms < LATENCY_HARD_MS;
-    usage->latency_ms = answered ? (double)r->latency.us_10s / 1000 : -1;
-    usage->requests_10s = answered ? r->latency.requests_10s : 0;
-    usage->latency_since_ms = answered ? now_ms - r->latency_at_ms + LATENCY_WINDOW_MS : -1;
+    const struct control_latency *latency = &r->latency[CONTROL_TIME_LATENCY];
+    int64_t answered_ms = r->latency_at_ms[CONTROL_TIME_LATENCY];
+    bool answered = answered_ms && now_ms - answered_ms < LATENCY_HARD_MS;
+    usage->latency_ms = answered ? (double)latency->us_10s / 1000 : -1;
+    usage->requests_10s = answered ? latency->requests_10s : 0;
+    usage->latency_since_ms = answered ? now_ms - answered_ms + LATENCY_WINDOW_MS : -1;
     r->cpu_ticks = ticks;
     r->cpu_at_ms = now_ms;
 }

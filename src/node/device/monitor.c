@@ -230,20 +230,43 @@ static void tell_control(struct monitor *m)
 
 /* ---- samples ---- */
 
-/* Takes the latency that the service reports, unless it is stale. */
+/* Takes one kind of time, unless it is stale. Returns how much of its target the service uses. */
+static double take_time(const struct run *r, enum control_time time, double slo_ms,
+                        struct device_tenant_sample *ret)
+{
+    const struct control_latency *latency = &r->latency[time];
+    int64_t age_ms = clock_boot_ms() - r->latency_at_ms[time];
+    ret->slo_ms = slo_ms;
+    ret->slo_percentile = r->own.terms.slo_percentile;
+    if (age_ms < LATENCY_SOFT_MS)
+        ret->latency_5s_ms = (double)latency->us_5s / 1000;
+    if (age_ms < LATENCY_HARD_MS) {
+        ret->latency_10s_ms = (double)latency->us_10s / 1000;
+        ret->requests_10s = (int64_t)latency->requests_10s;
+    }
+    return (ret->latency_5s_ms > ret->latency_10s_ms ? ret->latency_5s_ms : ret->latency_10s_ms) /
+           slo_ms;
+}
+
+/* Takes the times that the service reports: of several targets, the one that is nearest to its
+ * limit, or furthest beyond. */
 static void take_latency(const struct run *r, struct device_tenant_sample *ret)
 {
     const struct terms *terms = &r->own.terms;
-    int64_t age_ms = clock_boot_ms() - r->latency_at_ms;
-    if (!(terms->slo_latency_ms > 0) || r->latency_at_ms == 0)
-        return;
-    ret->slo_ms = terms->slo_latency_ms;
-    ret->slo_percentile = terms->slo_percentile;
-    if (age_ms < LATENCY_SOFT_MS)
-        ret->latency_5s_ms = (double)r->latency.us_5s / 1000;
-    if (age_ms < LATENCY_HARD_MS) {
-        ret->latency_10s_ms = (double)r->latency.us_10s / 1000;
-        ret->requests_10s = (int64_t)r->latency.requests_10s;
+    const double targets_ms[CONTROL_TIMES] = {[CONTROL_TIME_LATENCY] = terms->slo_latency_ms,
+                                              [CONTROL_TIME_FIRST] = terms->slo_first_ms,
+                                              [CONTROL_TIME_BETWEEN] = terms->slo_between_ms};
+    const struct device_tenant_sample before = *ret;
+    double worst = -1;
+    for (int time = 0; time < CONTROL_TIMES; time++) {
+        struct device_tenant_sample taken = before;
+        if (!(targets_ms[time] > 0) || r->latency_at_ms[time] == 0)
+            continue;
+        double used = take_time(r, (enum control_time)time, targets_ms[time], &taken);
+        if (used <= worst)
+            continue;
+        worst = used;
+        *ret = taken;
     }
 }
 

@@ -106,12 +106,23 @@ static void join(struct company companies[NODE_DEVICES_MAX], struct run *r)
     }
 }
 
+/* Takes the target and the recent times of one kind, always the same, because the controller
+ * compares the times with those alone: of several targets the first. */
 static void take_latency(const struct run *r, struct controller_look *look)
 {
-    int64_t age_ms = clock_boot_ms() - r->latency_at_ms;
-    if (r->latency_at_ms == 0 || age_ms >= LATENCY_SOFT_MS)
+    const struct terms *terms = &r->own.terms;
+    enum control_time time = terms->slo_latency_ms > 0   ? CONTROL_TIME_LATENCY
+                             : terms->slo_first_ms > 0   ? CONTROL_TIME_FIRST
+                             : terms->slo_between_ms > 0 ? CONTROL_TIME_BETWEEN
+                                                         : CONTROL_TIME_LATENCY;
+    const double targets_ms[CONTROL_TIMES] = {[CONTROL_TIME_LATENCY] = terms->slo_latency_ms,
+                                              [CONTROL_TIME_FIRST] = terms->slo_first_ms,
+                                              [CONTROL_TIME_BETWEEN] = terms->slo_between_ms};
+    look->slo_us = targets_ms[time] * 1000;
+    int64_t at_ms = r->latency_at_ms[time], age_ms = clock_boot_ms() - at_ms;
+    if (at_ms == 0 || age_ms >= LATENCY_SOFT_MS)
         return;
-    look->latency_us = (double)r->latency.us_5s;
+    look->latency_us = (double)r->latency[time].us_5s;
     look->latency_window_ms = LATENCY_SOFT_MS + age_ms;
 }
 
@@ -122,7 +133,6 @@ static void look_at(struct run *r, const struct company companies[NODE_DEVICES_M
     const struct terms *terms = &r->own.terms;
     const struct session_activity activity = activity_since(r);
     struct controller_look look = {.service = terms->program ? terms->program : 1,
-                                   .slo_us = terms->slo_latency_ms * 1000,
                                    .percentile = terms->slo_percentile,
                                    .has_mps = terms->has_mps,
                                    .reports_requests = activity.reports_requests,

@@ -348,7 +348,9 @@ void protect_decide(const struct agent *a, const struct grant *grant, uid_t user
                           .program = program_of(grant, user),
                           .is_suspect = grant->suspect,
                           .slo_percentile = grant->spec->slo_percentile,
-                          .slo_latency_ms = grant->spec->slo_latency_ms};
+                          .slo_latency_ms = grant->spec->slo_latency_ms,
+                          .slo_first_ms = grant->spec->slo_first_ms,
+                          .slo_between_ms = grant->spec->slo_between_ms};
     for (int i = 0; i < grant->device_count; i++)
         str_copy(ret->devices[i], sizeof ret->devices[i], grant->devices[i]);
     const char *why =

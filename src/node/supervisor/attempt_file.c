@@ -49,6 +49,12 @@ static const struct field grant_members[] = {
     FIELD("ready_port", ready_port, .most = PORT_MAX),
     FIELD("stdin", wants_stdin),
     FIELD("slo_percentile", slo_percentile, .most = 100, .flags = FIELD_OPTIONAL),
+    FIELD("proxy", proxy, .names = &proxy_kind_names, .flags = FIELD_OPTIONAL),
+    FIELD("port", port, .most = PORT_MAX, .flags = FIELD_OPTIONAL),
+    FIELD("backend_port", backend_port, .most = PORT_MAX, .flags = FIELD_OPTIONAL),
+    FIELD("latency_from", latency_from, .names = &latency_source_names, .flags = FIELD_OPTIONAL),
+    FIELD("latency_port", latency_port, .most = PORT_MAX, .flags = FIELD_OPTIONAL),
+    FIELD("latency_metric", latency_metric, .flags = FIELD_OPTIONAL),
 };
 #undef OF
 static const struct fields grant_fields = FIELDS(struct attempt_grant, grant_members);

@@ -37,7 +37,12 @@ struct attempt_grant {
     struct words ready_command;
     int ready_port;
     bool wants_stdin;
-    double slo_percentile; /* percentile of a service's reported latency; 0: 99 */
+    enum proxy_kind proxy;  /* companion.h */
+    int port, backend_port; /* with a proxy; backend_port 0: any free port */
+    enum latency_source latency_from;
+    int latency_port;
+    const char *latency_metric; /* NULL or "": none */
+    double slo_percentile;      /* percentile of a service's reported latency; 0: 99 */
 };
 
 /* record.json: identifies the processes. A start time distinguishes a process from a later process

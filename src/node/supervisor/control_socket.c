@@ -15,6 +15,21 @@
 
 enum { HEAD_MAX = 64, SIGNAL_MAX = 64 };
 
+static bool has_data(enum control_kind kind)
+{
+    return kind == CONTROL_INPUT || kind == CONTROL_LATENCY || kind == CONTROL_NOTE;
+}
+
+static bool parse_time(const char *word, enum control_time *ret)
+{
+    for (int time = 0; time < CONTROL_TIMES; time++)
+        if (strcmp(word, control_time_word((enum control_time)time)) == 0) {
+            *ret = (enum control_time)time;
+            return true;
+        }
+    return false;
+}
+
 /* Returns whether the head is exactly the text written for this command. */
 static bool is_canonical(const struct control_command *command, const char *head,
                          size_t head_length)
@@ -23,7 +38,7 @@ static bool is_canonical(const struct control_command *command, const char *head
     char packet[HEAD_MAX];
     bare.length = 0;
     size_t length = control_command_write(&bare, packet);
-    if (command->kind == CONTROL_INPUT || command->kind == CONTROL_LATENCY)
+    if (has_data(command->kind))
         length--; /* newline before the data */
     return length == head_length && memcmp(packet, head, length) == 0;
 }
@@ -54,8 +69,10 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
     else if (sscanf(head, CONTROL_WORD_PROGRESS " %20" SCNu64, &command.samples) == 1 &&
              command.samples <= CONTROL_SAMPLES_MAX && length <= head_length + 1)
         command.kind = CONTROL_PROGRESS;
-    else if (newline && strcmp(head, CONTROL_WORD_LATENCY) == 0)
+    else if (newline && parse_time(head, &command.time))
         command.kind = CONTROL_LATENCY;
+    else if (newline && strcmp(head, CONTROL_WORD_NOTE) == 0)
+        command.kind = CONTROL_NOTE;
     else if (strcmp(head, "watch") == 0 || strcmp(head, "watch endings") == 0)
         command.kind = CONTROL_WATCH;
     else
@@ -95,14 +112,16 @@ size_t control_command_write(const struct control_command *command, char *packet
         n = snprintf(packet, HEAD_MAX, CONTROL_WORD_PROGRESS " %" PRIu64, command->samples);
         break;
     case CONTROL_LATENCY:
-        n = snprintf(packet, HEAD_MAX, CONTROL_WORD_LATENCY "\n");
+        n = snprintf(packet, HEAD_MAX, "%s\n", control_time_word(command->time));
+        break;
+    case CONTROL_NOTE:
+        n = snprintf(packet, HEAD_MAX, CONTROL_WORD_NOTE "\n");
         break;
     case CONTROL_WATCH:
         n = snprintf(packet, HEAD_MAX, "watch%s", command->endings ? " endings" : "");
         break;
     }
-    bool has_data = command->kind == CONTROL_INPUT || command->kind == CONTROL_LATENCY;
-    if (!has_data || !command->length)
+    if (!has_data(command->kind) || !command->length)
         return (size_t)n;
     memcpy(packet + n, command->data, command->length);
     return (size_t)n + command->length;
@@ -164,25 +183,29 @@ void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX
     snprintf(notice, CONTROL_REPLY_MAX, "ending %" PRId64, grace_ms);
 }
 
-bool control_notice_parse_latency(const char *notice, struct control_latency *ret)
+bool control_notice_parse_latency(const char *notice, enum control_time *ret_time,
+                                  struct control_latency *ret)
 {
     struct control_latency latency;
-    char canonical[CONTROL_REPLY_MAX];
-    if (sscanf(notice, CONTROL_WORD_LATENCY " %20" SCNu64 " %20" SCNu64 " %20" SCNu64,
-               &latency.us_5s, &latency.us_10s, &latency.requests_10s) != 3)
+    enum control_time time;
+    char word[16], canonical[CONTROL_REPLY_MAX];
+    if (sscanf(notice, "%15s %20" SCNu64 " %20" SCNu64 " %20" SCNu64, word, &latency.us_5s,
+               &latency.us_10s, &latency.requests_10s) != 4 ||
+        !parse_time(word, &time))
         return false;
-    control_notice_write_latency(&latency, canonical);
+    control_notice_write_latency(time, &latency, canonical);
     if (!str_equal(canonical, notice))
         return false;
+    *ret_time = time;
     *ret = latency;
     return true;
 }
 
-void control_notice_write_latency(const struct control_latency *latency,
+void control_notice_write_latency(enum control_time time, const struct control_latency *latency,
                                   char notice[CONTROL_REPLY_MAX])
 {
-    snprintf(notice, CONTROL_REPLY_MAX, CONTROL_WORD_LATENCY " %" PRIu64 " %" PRIu64 " %" PRIu64,
-             latency->us_5s, latency->us_10s, latency->requests_10s);
+    snprintf(notice, CONTROL_REPLY_MAX, "%s %" PRIu64 " %" PRIu64 " %" PRIu64,
+             control_time_word(time), latency->us_5s, latency->us_10s, latency->requests_10s);
 }
 
 /* Makes the address through /proc/self/fd, because an address has only 108 bytes and a state
@@ -246,6 +269,23 @@ static int make_room(struct control_socket *c, bool is_outsider)
     return oldest;
 }
 
+static void add_peer(struct control_socket *c, int peer, int fd, bool is_outsider)
+{
+    c->peers[peer] = fd;
+    c->is_outsider[peer] = is_outsider;
+    c->arrivals[peer] = ++c->arrival_last;
+}
+
+bool control_socket_adopt(struct control_socket *c, int fd)
+{
+    int peer = make_room(c, true);
+    if (peer < 0)
+        close(fd);
+    else
+        add_peer(c, peer, fd, true);
+    return peer >= 0;
+}
+
 bool control_socket_accept(struct control_socket *c)
 {
     int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -257,9 +297,7 @@ bool control_socket_accept(struct control_socket *c)
         close(fd);
         return true;
     }
-    c->peers[peer] = fd;
-    c->is_outsider[peer] = is_outsider;
-    c->arrivals[peer] = ++c->arrival_last;
+    add_peer(c, peer, fd, is_outsider);
     return true;
 }
 

@@ -13,9 +13,12 @@
  *   ready                         the service is ready: abi/control.h
  *   progress SAMPLES              number of samples that this attempt has processed: speed.h
  *   latency\nMICROSECONDS COUNT…  durations of requests: abi/control.h, latency.h
+ *   first\n…, between\n…          times within the answers to requests, like latency
+ *   note\nSENTENCE                a line for the workload's standard error
  *   watch                         notices follow: "changed" after each change in the directory,
  *                                 "speed SAMPLES_PER_S" after each measurement, and
- *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports
+ *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports;
+ *                                 "first …" and "between …" likewise
  *   watch endings                 notices as for watch, and "ending GRACE_MS" before the supervisor
  *                                 itself ends the task; the watcher must end the task within
  *                                 GRACE_MS
@@ -46,7 +49,8 @@ enum control_kind {
     CONTROL_INPUT,
     CONTROL_READY,
     CONTROL_PROGRESS,
-    CONTROL_LATENCY,
+    CONTROL_LATENCY, /* latency, first or between */
+    CONTROL_NOTE,
     CONTROL_WATCH,
 };
 
@@ -55,6 +59,7 @@ struct control_command {
     int64_t grace_ms;
     int signal;
     uint64_t samples;
+    enum control_time time; /* of CONTROL_LATENCY */
     uint64_t offset;
     bool end;
     bool endings;     /* "watch endings" */
@@ -80,14 +85,15 @@ void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_
 bool control_notice_parse_ending(const char *notice, int64_t *ret_grace_ms);
 void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX]);
 
-/* Latency of a service's requests, at the percentile of its SLO. */
+/* One kind of time of a service's requests, at the percentile of its SLO. */
 struct control_latency {
     uint64_t us_5s, us_10s; /* latency over the last 5 and 10 s; 0: no request */
     uint64_t requests_10s;
 };
-/* Parses "latency …". Returns false for another notice. */
-bool control_notice_parse_latency(const char *notice, struct control_latency *ret);
-void control_notice_write_latency(const struct control_latency *latency,
+/* Parses "latency …", "first …" or "between …". Returns false for another notice. */
+bool control_notice_parse_latency(const char *notice, enum control_time *ret_time,
+                                  struct control_latency *ret);
+void control_notice_write_latency(enum control_time time, const struct control_latency *latency,
                                   char notice[CONTROL_REPLY_MAX]);
 
 struct control_socket {
@@ -103,6 +109,9 @@ int control_socket_listen(struct error *e, int directory_fd, struct control_sock
  * (the agent) replaces the task's oldest peer. Returns false if descriptors or memory are
  * exhausted; the caller then retries. */
 bool control_socket_accept(struct control_socket *c);
+/* Adds a connection that is already established, as a peer that nobody replaces. Owns the
+ * descriptor, also on failure. Returns false if there is no room. */
+bool control_socket_adopt(struct control_socket *c, int fd);
 /* Receives the next packet of a peer. Returns the packet's length, 0 if no packet has arrived, or
  * -1 if the peer closed the connection; the peer's slot is then free. */
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);

@@ -58,8 +58,9 @@ static void fuzz_reply(const char *bytes, size_t length)
         fuzz_check(str_equal(reply, again));
     }
     struct control_latency latency;
-    if (control_notice_parse_latency(reply, &latency)) {
-        control_notice_write_latency(&latency, again);
+    enum control_time time;
+    if (control_notice_parse_latency(reply, &time, &latency)) {
+        control_notice_write_latency(time, &latency, again);
         fuzz_check(str_equal(reply, again));
     }
     if (control_notice_parse_speed(reply, &samples_per_s)) {

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "node/supervisor/attempt_file.h"
+#include "node/supervisor/companion.h"
 #include "node/supervisor/control_socket.h"
 #include "base/durable.h"
 #include "node/supervisor/input.h"
@@ -55,7 +56,8 @@ struct supervisor {
     struct control_socket control;
     struct readiness readiness;
     struct speed speed;
-    struct latency latency;
+    struct latency latency[CONTROL_TIMES];
+    struct companion companion;
     bool executed;
     struct error start_error; /* code 0: exec succeeded */
     int64_t time_limit_at_ms; /* times on the boot clock; INT64_MAX: never */
@@ -181,6 +183,8 @@ static int prepare(struct error *e, struct supervisor *s, const char *directory)
         r = durable_reserve(e, s->directory_fd, "exit.json", ATTEMPT_EXIT_MAX);
     if (r == 0)
         r = control_socket_listen(e, s->directory_fd, &s->control);
+    if (r == 0)
+        r = companion_open(e, &s->companion, &s->arena, &s->grant);
     if (r < 0)
         return r;
     output_init(&s->output, s->directory_fd, s->grant.log_file_bytes, s->grant.log_files);
@@ -272,6 +276,7 @@ static void tell_late(struct supervisor *s, int64_t now_ms)
 static void begin_cleaning(struct supervisor *s, int64_t now_ms)
 {
     s->readiness.next_ms = INT64_MAX;
+    companion_end(&s->companion);
     process_signal_descendants(getpid(), process_start(getpid()), SIGTERM, NULL);
     end_by_ourselves(s, s->ending, earlier(s->grant.grace_ms, CLEAN_GRACE_MAX_MS), now_ms);
 }
@@ -299,6 +304,7 @@ static void take_exec_result(struct supervisor *s, int64_t now_ms)
     if (s->grant.time_limit_ms > 0)
         s->time_limit_at_ms = now_ms + s->grant.time_limit_ms;
     readiness_start(&s->readiness, &s->grant, now_ms);
+    companion_step(&s->companion, &s->control, now_ms);
     if (s->readiness.ready)
         announce_ready(s);
 }
@@ -312,6 +318,8 @@ static void reap(struct supervisor *s, int64_t now_ms)
         if (pid == s->task.pid) {
             s->ended = true;
             s->wait_status = wait_status;
+        } else if (companion_reaped(&s->companion, pid, now_ms)) {
+            continue;
         } else if (readiness_reaped(&s->readiness, pid, wait_status, now_ms) && !s->ended) {
             announce_ready(s);
         }
@@ -362,17 +370,31 @@ static void take_progress(struct supervisor *s, uint64_t samples, int64_t now_ms
 static void take_latency(struct supervisor *s, const struct control_command *command,
                          int64_t now_ms, char reply[CONTROL_REPLY_MAX])
 {
-    struct control_latency latency;
+    struct control_latency measured;
+    struct latency *latency = &s->latency[command->time];
     char notice[CONTROL_REPLY_MAX];
-    if (!latency_report(&s->latency, command->data, command->length, now_ms))
+    if (!latency_report(latency, command->data, command->length, now_ms))
         snprintf(reply, CONTROL_REPLY_MAX, "error these are no latencies");
-    else if (latency_is_due(&s->latency, now_ms)) {
+    else if (latency_is_due(latency, now_ms)) {
         double percentile = s->grant.slo_percentile;
-        latency_measure(&s->latency, percentile > 0 ? percentile : LATENCY_PERCENTILE, now_ms,
-                        &latency);
-        control_notice_write_latency(&latency, notice);
+        latency_measure(latency, percentile > 0 ? percentile : LATENCY_PERCENTILE, now_ms,
+                        &measured);
+        control_notice_write_latency(command->time, &measured, notice);
         control_socket_notify(&s->control, notice);
     }
+}
+
+static void take_note(struct supervisor *s, const struct control_command *command,
+                      char reply[CONTROL_REPLY_MAX])
+{
+    if (command->length == 0 || command->length > CONTROL_NOTE_MAX ||
+        memchr(command->data, '\n', command->length)) {
+        snprintf(reply, CONTROL_REPLY_MAX, "error this is no sentence");
+        return;
+    }
+    output_append(&s->output, OUTPUT_STDERR, "gpumux: ", strlen("gpumux: "));
+    output_append(&s->output, OUTPUT_STDERR, command->data, command->length);
+    output_append(&s->output, OUTPUT_STDERR, "\n", 1);
 }
 
 static void obey(struct supervisor *s, int peer, const struct control_command *command,
@@ -403,6 +425,9 @@ static void obey(struct supervisor *s, int peer, const struct control_command *c
         break;
     case CONTROL_LATENCY:
         take_latency(s, command, now_ms, reply);
+        break;
+    case CONTROL_NOTE:
+        take_note(s, command, reply);
         break;
     case CONTROL_WATCH:
         s->control.watches[peer] = true;
@@ -447,6 +472,8 @@ static void do_what_is_due(struct supervisor *s, int64_t now_ms)
         kill_everything(s, now_ms);
     if (now_ms >= s->listen_at_ms)
         s->listen_at_ms = INT64_MAX;
+    if (s->executed && !s->ended)
+        companion_step(&s->companion, &s->control, now_ms);
     if (s->executed && readiness_step(&s->readiness, now_ms))
         announce_ready(s);
 }
@@ -460,6 +487,8 @@ static void arm_timer(struct supervisor *s)
         next_ms = earlier(next_ms, s->time_limit_at_ms);
     if (s->executed)
         next_ms = earlier(next_ms, s->readiness.next_ms);
+    if (s->executed && !s->ended)
+        next_ms = earlier(next_ms, s->companion.start_ms);
     struct itimerspec when = {0};
     if (next_ms != INT64_MAX)
         when.it_value =

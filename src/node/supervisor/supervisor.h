@@ -24,7 +24,7 @@
  * supervisor is killed, the task's main process dies too, and the agent ends the other processes.
  *
  * This folder contains the supervisor. Files of the folder node/supervisor may include base, model,
- * abi.
+ * abi, proxy.
  */
 #pragma once
 
