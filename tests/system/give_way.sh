@@ -91,6 +91,25 @@ device_is_empty() { [ "$(used)" = 0 ]; }
 wait_until "the device is empty" device_is_empty
 rm -rf "$work/task" "$work/service"
 
+echo "-- a task with kernels under way gives way, also while it is held for a measurement"
+t=$(submit "{\"devices\": 1, \"quota\": \"500m\", \"swappable\": true, \"command\": $(json_words \
+    "$GPUMUX_BUILD/workloads/gpumux-burn" --step-ms 5 --memory 400m --steps 1000000)}")
+can_move() { "$gpumux" describe "$t" | grep 'away .*can move'; }
+wait_until "its memory can move" can_move
+mkdir -p "$work/service"
+s=$(service service '{}' 1180 80)
+wait_until "the service has its memory" is_there service/ready
+touch "$work/service/grow"
+has_grown
+touch "$work/service/shrink"
+wait_until "the memory is back" counts "$t" swap_moves_back 1
+launches() { counter "$1" launches_kernel; }
+before=$(launches "$t")
+wait_until "the task goes on" eval '[ "$(launches "$t")" -gt $((before + 20)) ]'
+has "$t" state running && has "$s" state running || fail "$(show "$t")"
+[ "$(counter "$t" swap_failed)" = 0 ] || fail "a move failed: $(show "$t")"
+end_both
+
 echo "-- the agent's death in the middle of a move loses nothing"
 both
 touch "$work/service/grow"
@@ -141,5 +160,4 @@ exits 2 "$gpumux" submit --kind service --swappable --quota 1g -- sleep 1
 said 'swappable: must not be true for a service'
 t=$("$gpumux" submit --swappable --quota 500m -- "$program" task "$work" 16)
 t=${t//[^0-9]/}
-can_move() { "$gpumux" describe "$t" | grep 'away .*can move'; }
 wait_until "its memory can move" can_move

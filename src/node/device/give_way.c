@@ -113,9 +113,10 @@ uint64_t give_way_movable(const struct run *r, int device)
     if (place < 0)
         return 0;
     look_at_task(r, place, &look);
-    uint64_t movable = look.can_move ? look.movable_bytes - look.away_bytes : 0;
-    uint64_t spare = movable > 0 ? spare_host_bytes(r->agent) : 0;
-    return movable < spare ? movable : spare;
+    uint64_t here = look.can_move ? look.movable_bytes - look.away_bytes : 0;
+    uint64_t spare = here > 0 ? spare_host_bytes(r->agent) : 0;
+    /* Memory that is away may just have been on the device, or be on its way back. */
+    return look.away_bytes + (here < spare ? here : spare);
 }
 
 /* ---- actions ---- */

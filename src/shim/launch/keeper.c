@@ -70,7 +70,9 @@ static uint64_t watch(struct process *p, int device, struct poll *poll)
     const struct neighbours *neighbours = &p->client.neighbours;
     const struct latch_terms terms = terms_of(&p->launch->devices[device]);
     const struct gate_view nobody = {0};
-    bool is_gated = terms.most_ns > 0 && !atomic_load(&p->launch->keeper.is_over);
+    /* Before memory moves, outstanding work must end. */
+    bool is_gated = terms.most_ns > 0 && !atomic_load(&p->launch->keeper.is_over) &&
+                    atomic_load(&p->swap.state) == SWAP_OPEN;
     struct due_rule rule;
     const struct due_rule *due = launch_rule(&p->launch->devices[device], &rule);
     const struct latch_look look = {

@@ -31,11 +31,11 @@
     if (!process_is_ready(p))                                                                      \
         return p->calls.real.call;                                                                 \
     client_poll(&p->client, process_count(p, counter, 1));                                         \
-    if (!swap_enter(p))                                                                            \
-        return CUDA_ERROR_DEINITIALIZED;                                                           \
     if (!process_guards_launches(p)) {                                                             \
         exit_check(p, &p->exit);                                                                   \
         busy_note(p);                                                                              \
+        if (!swap_enter(p))                                                                        \
+            return CUDA_ERROR_DEINITIALIZED;                                                       \
         CUresult result = p->calls.real.call;                                                      \
         swap_leave(p);                                                                             \
         return result;                                                                             \
@@ -44,10 +44,13 @@
     launch_begin(p, &what, into, is_per_thread, &ticket);                                          \
     exit_check(p, &p->exit);                                                                       \
     TICKS_END(1);                                                                                  \
-    CUresult r = p->calls.real.call;                                                               \
+    CUresult r = CUDA_ERROR_DEINITIALIZED;                                                         \
+    if (swap_enter(p)) {                                                                           \
+        r = p->calls.real.call;                                                                    \
+        swap_leave(p);                                                                             \
+    }                                                                                              \
     TICKS_BEGIN_AGAIN();                                                                           \
     launch_end(p, &ticket);                                                                        \
-    swap_leave(p);                                                                                 \
     TICKS_END(0);                                                                                  \
     return r
 
