@@ -167,6 +167,7 @@ static void spec_value_out_of_range_fails(void **state)
     SETTING_REFUSES(needs.quota_bytes, UINT64_MAX, "quota");
     SETTING_REFUSES(needs.share_max_percent, 101, "share.max");
     SETTING_REFUSES(needs.share_max_percent, -1, "share.max");
+    SETTING_REFUSES(needs.swappable, true, "swappable"); /* without a quota */
     SETTING_REFUSES(needs.share_min_percent, -1, "share.min");
     SETTING_REFUSES(needs.share_min_percent, 101, "share.min");
     SETTING_REFUSES(needs.priority, WORKLOAD_PRIORITY_MAX + 1, "priority");

@@ -152,6 +152,37 @@ static void device_fit_enforces_each_limit(void **state)
     assert_int_equal(policy_device_fit(&w.snapshot, &w.devices[3], waiting, 4), POLICY_NO_MEMORY);
 }
 
+static void swappable_quota_makes_room_for_services(void **state)
+{
+    struct world w;
+    struct workload_needs task = {.devices = 1, .quota_bytes = 12 * GIB, .swappable = true};
+    (void)state;
+    world_init(&w);
+    struct workload_needs *needs = ask(&w, 1, 20 * GIB);
+    const struct policy_waiting *waiting = &w.waiting[0];
+    struct policy_device *device = &w.devices[0];
+    policy_device_take(device, &task);
+    needs->kind = WORKLOAD_SERVICE;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
+    needs->kind = WORKLOAD_TASK;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NO_MEMORY);
+    /* Services beside it must fit together, and then no task fits. */
+    const struct workload_needs service = {
+        .kind = WORKLOAD_SERVICE, .devices = 1, .quota_bytes = 15 * GIB};
+    policy_device_take(device, &service);
+    needs->quota_bytes = GIB;
+    needs->swappable = true;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NO_MEMORY);
+    needs->swappable = false;
+    needs->kind = WORKLOAD_SERVICE;
+    needs->quota_bytes = 5 * GIB;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
+    needs->quota_bytes = 5 * GIB + 1;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NO_MEMORY);
+    policy_device_release(device, &task);
+    assert_int_equal(device->swappable_bytes, 0);
+}
+
 static void device_release_undoes_take(void **state)
 {
     struct world w;
@@ -361,6 +392,7 @@ int main(void)
         cmocka_unit_test(model_matching_ignores_case_and_punctuation),
         cmocka_unit_test(firstfit_fills_devices_in_order),
         cmocka_unit_test(device_fit_enforces_each_limit),
+        cmocka_unit_test(swappable_quota_makes_room_for_services),
         cmocka_unit_test(device_release_undoes_take),
         cmocka_unit_test(exclusive_policy_never_shares_device),
         cmocka_unit_test(workload_devices_come_from_one_node),
