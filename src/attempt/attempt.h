@@ -85,7 +85,8 @@ struct attempt_stop {
 struct attempt_traits {
     enum workload_kind kind;
     bool has_devices;
-    bool uses_mps; /* changed only by ATTEMPT_MPS */
+    bool uses_mps;  /* changed only by ATTEMPT_MPS */
+    bool swappable; /* the shim moves its memory, so that the driver must not */
     int64_t grace_ms;
     int64_t time_limit_ms; /* 0: none */
 };

@@ -73,6 +73,9 @@ static void begin_leaving(struct attempt_life *life)
     } else if (life->traits.uses_mps) {
         stay(life, "it shares its device through MPS, whose clients cannot be suspended: 'gpumux "
                    "requeue' it, or submit it without a quota or where mps is off");
+    } else if (life->traits.swappable) {
+        stay(life, "it is swappable, and its memory moves by itself when a service needs room: "
+                   "'gpumux requeue' it, or submit it without swappable");
     } else {
         move(life, true, false);
         life_report(life);

@@ -161,3 +161,16 @@ said 'swappable: must not be true for a service'
 t=$("$gpumux" submit --swappable --quota 500m -- "$program" task "$work" 16)
 t=${t//[^0-9]/}
 wait_until "its memory can move" can_move
+
+echo "-- the driver does not move memory that moves by itself"
+cancel "$t"
+ends "$t" cancelled
+stop
+up --set mps=off
+both
+exits 1 "$gpumux" suspend "$t"
+said 'it is swappable'
+touch "$work/service/grow"
+has_grown
+touch "$work/service/shrink"
+goes_on task

@@ -81,7 +81,8 @@ void run_begin(struct run *r)
                                           .has_devices = r->device_count > 0,
                                           .grace_ms = r->own.grace_ms,
                                           .time_limit_ms = r->own.time_limit_ms,
-                                          .uses_mps = terms->has_mps && r->agent->mps};
+                                          .uses_mps = terms->has_mps && r->agent->mps,
+                                          .swappable = terms->swappable};
     attempt_life_init(&r->life, r->workload, r->attempt, &traits);
 }
 
