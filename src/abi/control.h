@@ -4,7 +4,8 @@
  * commands of the supervisor.
  *
  * GPUMUX_CONTROL names a unix SOCK_SEQPACKET socket. One packet is one command and has one reply,
- * in order: CONTROL_OK, or "error" and a sentence.
+ * in order: CONTROL_OK, or "error" and a sentence. A supervisor has room for few connections: a
+ * new connection may end the one that has been silent for the longest time.
  *
  *   ready                the service is ready
  *   progress SAMPLES     number of samples that this attempt has processed so far, decimal
@@ -17,6 +18,10 @@
  *   …                    events), in lines as for latency
  *   note                 a sentence for the workload's output: at most CONTROL_NOTE_MAX bytes
  *   SENTENCE
+ *   advice USED BATCH    the newest advice that the program has followed, and the batch size that
+ *                        it used last, decimal; 0: none. The reply "ok SEQUENCE BATCH CHECKPOINTS"
+ *                        is the newest advice: the batch size to use, 0: none, and the number of
+ *                        checkpoints requested so far. An older supervisor replies "error"
  *
  * A report counts latencies in the buckets ("places") of a logarithmic scale, 16 places for each
  * doubling. The length of a report thus does not depend on the number of requests, and the error of
@@ -31,6 +36,7 @@
 #define CONTROL_WORD_FIRST    "first"
 #define CONTROL_WORD_BETWEEN  "between"
 #define CONTROL_WORD_NOTE     "note"
+#define CONTROL_WORD_ADVICE   "advice"
 #define CONTROL_OK            "ok"
 /* Largest count of samples; a double represents all counts up to this one exactly. */
 #define CONTROL_SAMPLES_MAX UINT64_C(1000000000000000)

@@ -43,6 +43,22 @@ static bool is_canonical(const struct control_command *command, const char *head
     return length == head_length && memcmp(packet, head, length) == 0;
 }
 
+static bool parse_advice(const char *head, struct control_command *command)
+{
+    struct control_advice *advice = &command->advice;
+    struct control_followed *followed = &command->followed;
+    if (sscanf(head, "advise %20" SCNu64 " %20" SCNu64 " %20" SCNu64, &advice->sequence,
+               &advice->batch, &advice->checkpoints) == 3)
+        command->kind = CONTROL_ADVISE;
+    else if (sscanf(head, CONTROL_WORD_ADVICE " %20" SCNu64 " %20" SCNu64, &followed->sequence,
+                    &followed->batch) == 2)
+        command->kind = CONTROL_ADVICE;
+    else
+        return false;
+    return advice->sequence <= CONTROL_SAMPLES_MAX && advice->batch <= CONTROL_SAMPLES_MAX &&
+           advice->checkpoints <= CONTROL_SAMPLES_MAX;
+}
+
 int control_command_parse(const char *packet, size_t length, struct control_command *ret)
 {
     char head[HEAD_MAX];
@@ -69,6 +85,8 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
     else if (sscanf(head, CONTROL_WORD_PROGRESS " %20" SCNu64, &command.samples) == 1 &&
              command.samples <= CONTROL_SAMPLES_MAX && length <= head_length + 1)
         command.kind = CONTROL_PROGRESS;
+    else if (parse_advice(head, &command) && length <= head_length + 1)
+        ;
     else if (newline && parse_time(head, &command.time))
         command.kind = CONTROL_LATENCY;
     else if (newline && strcmp(head, CONTROL_WORD_NOTE) == 0)
@@ -116,6 +134,14 @@ size_t control_command_write(const struct control_command *command, char *packet
         break;
     case CONTROL_NOTE:
         n = snprintf(packet, HEAD_MAX, CONTROL_WORD_NOTE "\n");
+        break;
+    case CONTROL_ADVICE:
+        n = snprintf(packet, HEAD_MAX, CONTROL_WORD_ADVICE " %" PRIu64 " %" PRIu64,
+                     command->followed.sequence, command->followed.batch);
+        break;
+    case CONTROL_ADVISE:
+        n = snprintf(packet, HEAD_MAX, "advise %" PRIu64 " %" PRIu64 " %" PRIu64,
+                     command->advice.sequence, command->advice.batch, command->advice.checkpoints);
         break;
     case CONTROL_WATCH:
         n = snprintf(packet, HEAD_MAX, "watch%s", command->endings ? " endings" : "");
@@ -208,6 +234,33 @@ void control_notice_write_latency(enum control_time time, const struct control_l
              control_time_word(time), latency->us_5s, latency->us_10s, latency->requests_10s);
 }
 
+bool control_notice_parse_followed(const char *notice, struct control_followed *ret)
+{
+    struct control_followed followed;
+    char canonical[CONTROL_REPLY_MAX];
+    if (sscanf(notice, CONTROL_WORD_ADVICE " %20" SCNu64 " %20" SCNu64, &followed.sequence,
+               &followed.batch) != 2)
+        return false;
+    control_notice_write_followed(&followed, canonical);
+    if (!str_equal(canonical, notice))
+        return false;
+    *ret = followed;
+    return true;
+}
+
+void control_notice_write_followed(const struct control_followed *followed,
+                                   char notice[CONTROL_REPLY_MAX])
+{
+    snprintf(notice, CONTROL_REPLY_MAX, CONTROL_WORD_ADVICE " %" PRIu64 " %" PRIu64,
+             followed->sequence, followed->batch);
+}
+
+void control_reply_write_advice(const struct control_advice *advice, char reply[CONTROL_REPLY_MAX])
+{
+    snprintf(reply, CONTROL_REPLY_MAX, CONTROL_OK " %" PRIu64 " %" PRIu64 " %" PRIu64,
+             advice->sequence, advice->batch, advice->checkpoints);
+}
+
 /* Makes the address through /proc/self/fd, because an address has only 108 bytes and a state
  * directory may be deep. */
 static void make_address(int directory_fd, struct sockaddr_un *address)
@@ -254,7 +307,7 @@ static bool comes_from_outside(int fd)
 }
 
 /* Returns a free slot; -1: none. */
-static int make_room(struct control_socket *c, bool is_outsider)
+static int make_room(struct control_socket *c)
 {
     int oldest = -1;
     for (int i = 0; i < CONTROL_PEERS_MAX; i++) {
@@ -263,9 +316,8 @@ static int make_room(struct control_socket *c, bool is_outsider)
         if (!c->is_outsider[i] && (oldest < 0 || c->arrivals[i] < c->arrivals[oldest]))
             oldest = i;
     }
-    if (!is_outsider || oldest < 0)
-        return -1;
-    drop_peer(c, oldest);
+    if (oldest >= 0)
+        drop_peer(c, oldest);
     return oldest;
 }
 
@@ -278,7 +330,7 @@ static void add_peer(struct control_socket *c, int peer, int fd, bool is_outside
 
 bool control_socket_adopt(struct control_socket *c, int fd)
 {
-    int peer = make_room(c, true);
+    int peer = make_room(c);
     if (peer < 0)
         close(fd);
     else
@@ -292,7 +344,7 @@ bool control_socket_accept(struct control_socket *c)
     if (fd < 0)
         return errno == EAGAIN || errno == EINTR;
     bool is_outsider = comes_from_outside(fd);
-    int peer = make_room(c, is_outsider);
+    int peer = make_room(c);
     if (peer < 0) {
         close(fd);
         return true;
@@ -310,6 +362,7 @@ int control_socket_receive(struct control_socket *c, int peer, char packet[CONTR
         drop_peer(c, peer);
         return -1;
     }
+    c->arrivals[peer] = ++c->arrival_last;
     return (int)n;
 }
 

@@ -15,15 +15,20 @@
  *   latency\nMICROSECONDS COUNT…  durations of requests: abi/control.h, latency.h
  *   first\n…, between\n…          times within the answers to requests, like latency
  *   note\nSENTENCE                a line for the workload's standard error
+ *   advice USED BATCH             advice that the program has followed: abi/control.h
+ *   advise SEQUENCE BATCH CHECKPOINTS
+ *                                 the newest advice for the programs of the attempt
  *   watch                         notices follow: "changed" after each change in the directory,
  *                                 "speed SAMPLES_PER_S" after each measurement, and
  *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports;
- *                                 "first …" and "between …" likewise
+ *                                 "first …" and "between …" likewise; "advice USED BATCH" when it
+ *                                 changes
  *   watch endings                 notices as for watch, and "ending GRACE_MS" before the supervisor
  *                                 itself ends the task; the watcher must end the task within
  *                                 GRACE_MS
  *
- * Replies: "ok", "ok OFFSET" (input up to OFFSET was taken, perhaps not all), "error SENTENCE".
+ * Replies: "ok", "ok OFFSET" (input up to OFFSET was taken, perhaps not all), "ok SEQUENCE BATCH
+ * CHECKPOINTS" to advice, "error SENTENCE".
  */
 #pragma once
 #include <stdbool.h>
@@ -51,7 +56,19 @@ enum control_kind {
     CONTROL_PROGRESS,
     CONTROL_LATENCY, /* latency, first or between */
     CONTROL_NOTE,
+    CONTROL_ADVICE,
+    CONTROL_ADVISE,
     CONTROL_WATCH,
+};
+
+/* Advice to the programs of an attempt; numbers of at most CONTROL_SAMPLES_MAX. */
+struct control_advice {
+    uint64_t sequence, batch, checkpoints;
+};
+
+/* The newest advice that a program has followed, and the batch size that it used last. */
+struct control_followed {
+    uint64_t sequence, batch;
 };
 
 struct control_command {
@@ -60,6 +77,8 @@ struct control_command {
     int signal;
     uint64_t samples;
     enum control_time time; /* of CONTROL_LATENCY */
+    struct control_advice advice;     /* ADVISE */
+    struct control_followed followed; /* ADVICE */
     uint64_t offset;
     bool end;
     bool endings;     /* "watch endings" */
@@ -81,6 +100,12 @@ void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX]);
 bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s);
 void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX]);
 
+/* Parses "advice USED BATCH". Returns false for another notice. */
+bool control_notice_parse_followed(const char *notice, struct control_followed *ret);
+void control_notice_write_followed(const struct control_followed *followed,
+                                   char notice[CONTROL_REPLY_MAX]);
+void control_reply_write_advice(const struct control_advice *advice, char reply[CONTROL_REPLY_MAX]);
+
 /* Parses "ending GRACE_MS". Returns false for another notice. */
 bool control_notice_parse_ending(const char *notice, int64_t *ret_grace_ms);
 void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX]);
@@ -100,14 +125,14 @@ struct control_socket {
     int listen_fd;
     int peers[CONTROL_PEERS_MAX];
     bool watches[CONTROL_PEERS_MAX], watches_endings[CONTROL_PEERS_MAX];
-    bool is_outsider[CONTROL_PEERS_MAX]; /* a peer from outside the task */
-    uint64_t arrivals[CONTROL_PEERS_MAX], arrival_last;
+    bool is_outsider[CONTROL_PEERS_MAX];                /* a peer from outside the task */
+    uint64_t arrivals[CONTROL_PEERS_MAX], arrival_last; /* order of the last packets */
 };
 
 int control_socket_listen(struct error *e, int directory_fd, struct control_socket *ret);
-/* Accepts a peer. At the limit, a new peer of the task is refused, and a peer from outside the task
- * (the agent) replaces the task's oldest peer. Returns false if descriptors or memory are
- * exhausted; the caller then retries. */
+/* Accepts a peer. At the limit, a new peer replaces the peer of the task that has been silent for
+ * the longest time, and is refused if all peers are from outside the task (the agent). Returns
+ * false if descriptors or memory are exhausted; the caller then retries. */
 bool control_socket_accept(struct control_socket *c);
 /* Adds a connection that is already established, as a peer that nobody replaces. Owns the
  * descriptor, also on failure. Returns false if there is no room. */

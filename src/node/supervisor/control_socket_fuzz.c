@@ -63,6 +63,11 @@ static void fuzz_reply(const char *bytes, size_t length)
         control_notice_write_latency(time, &latency, again);
         fuzz_check(str_equal(reply, again));
     }
+    struct control_followed followed;
+    if (control_notice_parse_followed(reply, &followed)) {
+        control_notice_write_followed(&followed, again);
+        fuzz_check(str_equal(reply, again));
+    }
     if (control_notice_parse_speed(reply, &samples_per_s)) {
         control_notice_write_speed(samples_per_s, again);
         fuzz_check(str_equal(reply, again));

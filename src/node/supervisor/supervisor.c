@@ -64,7 +64,9 @@ struct supervisor {
     int64_t end_at_ms;        /* end of the grace period of an ending by the supervisor itself */
     int64_t kill_at_ms;
     int64_t unkillable_at_ms;
-    int64_t listen_at_ms; /* end of a pause in accepting peers; INT64_MAX: no pause */
+    struct control_advice advice;     /* newest */
+    struct control_followed followed; /* newest */
+    int64_t listen_at_ms;             /* end of a pause in accepting peers; INT64_MAX: no pause */
     enum ending ending;
     /* SIGTERM was sent, and is not repeated, because a second one could interrupt saving */
     bool asked;
@@ -397,6 +399,27 @@ static void take_note(struct supervisor *s, const struct control_command *comman
     output_append(&s->output, OUTPUT_STDERR, "\n", 1);
 }
 
+/* Several programs may report: the newest advice that any of them has followed counts. */
+static void take_followed(struct supervisor *s, const struct control_followed *followed)
+{
+    char notice[CONTROL_REPLY_MAX];
+    if (followed->sequence < s->followed.sequence ||
+        (followed->sequence == s->followed.sequence && followed->batch == s->followed.batch))
+        return;
+    s->followed = *followed;
+    control_notice_write_followed(followed, notice);
+    control_socket_notify(&s->control, notice);
+}
+
+static void tell_followed(struct supervisor *s)
+{
+    char notice[CONTROL_REPLY_MAX];
+    if (s->followed.sequence == 0 && s->followed.batch == 0)
+        return;
+    control_notice_write_followed(&s->followed, notice);
+    control_socket_notify(&s->control, notice);
+}
+
 static void obey(struct supervisor *s, int peer, const struct control_command *command,
                  int64_t now_ms)
 {
@@ -429,10 +452,19 @@ static void obey(struct supervisor *s, int peer, const struct control_command *c
     case CONTROL_NOTE:
         take_note(s, command, reply);
         break;
+    case CONTROL_ADVICE:
+        take_followed(s, &command->followed);
+        control_reply_write_advice(&s->advice, reply);
+        break;
+    case CONTROL_ADVISE:
+        if (command->advice.sequence >= s->advice.sequence)
+            s->advice = command->advice;
+        break;
     case CONTROL_WATCH:
         s->control.watches[peer] = true;
         s->control.watches_endings[peer] = command->endings;
         tell_late(s, now_ms);
+        tell_followed(s);
         break;
     }
     control_socket_reply(&s->control, peer, reply);
