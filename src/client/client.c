@@ -99,13 +99,9 @@ void gpumux_close(struct gpumux *g)
         (void)gpumux_client_send_progress(g, done);
     if (g->opened_by == getpid())
         (void)gpumux_client_send_latencies(g);
+    gpumux_client_disconnect(g);
     free(g);
     errno = errno_before;
-}
-
-uint64_t gpumux_batch_size(const struct gpumux *g, uint64_t otherwise)
-{
-    return g && g->batch_size ? g->batch_size : otherwise;
 }
 
 uint64_t gpumux_batch_size_min(const struct gpumux *g)

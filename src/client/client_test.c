@@ -122,6 +122,11 @@ static void calls_outside_gpumux_return_defaults(void **state)
     assert_int_equal(gpumux_report_progress(NULL, 5), 0);
     assert_int_equal(gpumux_report_latency(NULL, 5), 0);
     assert_int_equal(gpumux_tell_ready(NULL, 1000), 0);
+    assert_int_equal(gpumux_request_begin(NULL, 5), 0);
+    assert_int_equal(gpumux_request_end(NULL, 5), 0);
+    gpumux_request_drop(NULL, 5);
+    gpumux_use_batch(NULL, 5);
+    assert_int_equal(gpumux_checkpoint_wanted(NULL), 0);
     assert_int_equal(gpumux_batch_size(NULL, 64), 64);
     assert_int_equal(gpumux_batch_size_min(NULL), 0);
     assert_int_equal(gpumux_batch_size_max(NULL), 0);
@@ -291,14 +296,17 @@ static void latency_counts_each_request_once(void **state)
     unsigned fast = 0, slow = 0;
     while (is_waited_for(f, 0)) {
         char packet[PACKET_MAX + 1] = "";
-        unsigned counts[2] = {0};
         int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        assert_true(recv(fd, packet, PACKET_MAX, 0) > 0);
+        while (recv(fd, packet, PACKET_MAX, 0) > 0) {
+            unsigned counts[2] = {0};
+            if (strncmp(packet, "advice", 6) != 0 &&
+                sscanf(packet, "latency\n992 %u\n192937984 %u\n", &counts[0], &counts[1]) == 0)
+                assert_int_equal(sscanf(packet, "latency\n192937984 %u\n", &counts[1]), 1);
+            fast += counts[0];
+            slow += counts[1];
+            memset(packet, 0, sizeof packet);
+        }
         close(fd);
-        if (sscanf(packet, "latency\n992 %u\n192937984 %u\n", &counts[0], &counts[1]) == 0)
-            assert_int_equal(sscanf(packet, "latency\n192937984 %u\n", &counts[1]), 1);
-        fast += counts[0];
-        slow += counts[1];
     }
     assert_int_equal(fast, REPORTS / 2);
     assert_int_equal(slow, REPORTS / 2);
@@ -441,6 +449,225 @@ static void ready_waits_for_answer(void **state)
     assert_int_equal(tell_ready_and_get(f, NULL, 0), 0);
 }
 
+/* ---- the connection, and advice ---- */
+
+/* Takes the connection of the library. */
+static int take_connection(const struct fixture *f)
+{
+    assert_true(is_waited_for(f, WAIT_MS));
+    int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void expect_command(int fd, const char *wanted)
+{
+    char packet[PACKET_MAX + 1] = "";
+    struct pollfd at = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&at, 1, WAIT_MS), 1);
+    assert_true(recv(fd, packet, PACKET_MAX, 0) >= 0);
+    assert_string_equal(packet, wanted);
+}
+
+static void reply(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* A count below the last one is sent at once. */
+static void reports_share_one_connection(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    int open_files = count_open_files();
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 100), 0);
+    int fd = take_connection(f);
+    expect_command(fd, "progress 100");
+    expect_command(fd, "advice 0 0");
+    reply(fd, "ok");
+    reply(fd, "ok 0 0 0");
+    for (int i = 99; i > 0; i--) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "progress %d", i);
+        assert_int_equal(gpumux_report_progress(g, (uint64_t)i), 0);
+        expect_command(fd, wanted);
+        expect_command(fd, "advice 0 0");
+        reply(fd, "ok");
+        reply(fd, "ok 0 0 0");
+    }
+    assert_false(is_waited_for(f, 0));
+    assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    gpumux_close(g);
+    close(fd);
+    assert_int_equal(count_open_files(), open_files);
+}
+
+static void advice_reaches_program_without_pages(void **state)
+{
+    struct fixture *f = *state;
+    setenv("GPUMUX_BATCH_SIZE", "128", 1);
+    setenv("GPUMUX_BATCH_SIZE_MIN", "32", 1);
+    setenv("GPUMUX_BATCH_SIZE_MAX", "512", 1);
+    setenv("GPUMUX_BATCH_SIZE_STEP", "16", 1);
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 9), 0);
+    int fd = take_connection(f);
+    expect_command(fd, "progress 9");
+    expect_command(fd, "advice 0 0");
+    reply(fd, "ok");
+    reply(fd, "ok 3 200 1");
+    assert_int_equal(gpumux_batch_size(g, 64), 128);
+    assert_int_equal(gpumux_checkpoint_wanted(g), 0);
+    assert_int_equal(gpumux_report_progress(g, 8), 0); /* reads the replies */
+    expect_command(fd, "progress 8");
+    expect_command(fd, "advice 0 0");
+    reply(fd, "ok");
+    reply(fd, "ok 3 200 1");
+    assert_int_equal(gpumux_batch_size(g, 64), 192); /* a multiple of the step */
+    assert_int_equal(gpumux_checkpoint_wanted(g), 1);
+    assert_int_equal(gpumux_checkpoint_wanted(g), 0);
+    assert_int_equal(gpumux_report_progress(g, 7), 0); /* not followed without a step */
+    expect_command(fd, "progress 7");
+    expect_command(fd, "advice 0 0");
+    reply(fd, "ok");
+    reply(fd, "ok 3 200 1");
+    gpumux_use_batch(g, 192);
+    assert_int_equal(gpumux_report_progress(g, 6), 0);
+    expect_command(fd, "progress 6");
+    expect_command(fd, "advice 3 192");
+    reply(fd, "ok");
+    reply(fd, "ok 4 10000 1");
+    assert_int_equal(gpumux_report_progress(g, 5), 0);
+    expect_command(fd, "progress 5");
+    expect_command(fd, "advice 3 192");
+    assert_int_equal(gpumux_batch_size(g, 64), 512);
+    assert_int_equal(gpumux_checkpoint_wanted(g), 0);
+    gpumux_use_batch(g, 512);
+    reply(fd, "ok");
+    reply(fd, "ok 5 0 1");
+    assert_int_equal(gpumux_report_progress(g, 4), 0);
+    expect_command(fd, "progress 4");
+    expect_command(fd, "advice 4 512");
+    assert_int_equal(gpumux_batch_size(g, 64), 128); /* the advice was withdrawn */
+    gpumux_close(g);
+    close(fd);
+}
+
+/* A supervisor of an earlier version. */
+static void old_supervisor_is_asked_once(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 9), 0);
+    int fd = take_connection(f);
+    expect_command(fd, "progress 9");
+    expect_command(fd, "advice 0 0");
+    reply(fd, "ok");
+    reply(fd, "error this is no command");
+    for (int i = 8; i > 0; i--) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "progress %d", i);
+        assert_int_equal(gpumux_report_progress(g, (uint64_t)i), 0);
+        expect_command(fd, wanted);
+        reply(fd, "ok");
+    }
+    struct pollfd at = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&at, 1, 0), 0);
+    assert_int_equal(gpumux_batch_size(g, 64), 64);
+    gpumux_close(g);
+    close(fd);
+}
+
+/* A supervisor without room ends the connection; then each report has a connection of its own. */
+static void refused_connection_is_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    int open_files = count_open_files();
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 9), 0);
+    close(take_connection(f));
+    for (int i = 8; i > 0; i--) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "progress %d", i);
+        assert_int_equal(gpumux_report_progress(g, (uint64_t)i), 0);
+        assert_int_equal(count_open_files(), open_files);
+        expect_packet(f, wanted);
+    }
+    gpumux_close(g);
+}
+
+/* A program that becomes a daemon closes all files; their numbers belong to other files then. */
+static void closed_connection_is_opened_again(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(before); /* the number of the next file */
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 9), 0);
+    assert_int_equal(close(before), 0); /* the library's connection */
+    int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(other, before);
+    expect_packet(f, "progress 9");
+    assert_int_equal(gpumux_report_progress(g, 8), 0);
+    expect_packet(f, "progress 8");
+    gpumux_close(g);
+    assert_true(fcntl(other, F_GETFD) >= 0);
+    close(other);
+}
+
+static void forked_child_opens_connection_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    int status;
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 9), 0);
+    int fd = take_connection(f);
+    expect_command(fd, "progress 9");
+    expect_command(fd, "advice 0 0");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(gpumux_report_progress(g, 5) == 0 ? 0 : 1);
+    int child_fd = take_connection(f);
+    expect_command(child_fd, "progress 5");
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(child_fd);
+    assert_int_equal(gpumux_report_progress(g, 8), 0);
+    expect_command(fd, "progress 8");
+    gpumux_close(g);
+    close(fd);
+}
+
+/* ---- requests ---- */
+
+static void requests_without_pages_count_latency(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_request_end(g, 0), 0);
+    uint64_t dropped = gpumux_request_begin(g, 0), token = gpumux_request_begin(g, 2000000);
+    assert_true(dropped > 0 && token > 0);
+    gpumux_request_drop(g, dropped);
+    assert_int_equal(gpumux_request_end(g, token), 0);
+    unsigned count = 0, us = 0;
+    char packet[PACKET_MAX + 1] = "";
+    int fd = take_connection(f);
+    assert_true(recv(fd, packet, PACKET_MAX, 0) > 0);
+    assert_int_equal(sscanf(packet, "latency\n%u %u\n", &us, &count), 2);
+    assert_int_equal(count, 1);
+    assert_in_range(us, 1900000, 60000000);
+    gpumux_close(g);
+    close(fd);
+}
+
 /* ---- threads and processes ---- */
 
 static void *report_often(void *data)
@@ -513,6 +740,13 @@ int main(void)
         CASE(full_queue_gives_eagain),
         CASE(broken_connections_raise_no_signal),
         CASE(ready_waits_for_answer),
+        CASE(reports_share_one_connection),
+        CASE(advice_reaches_program_without_pages),
+        CASE(old_supervisor_is_asked_once),
+        CASE(refused_connection_is_not_kept),
+        CASE(closed_connection_is_opened_again),
+        CASE(forked_child_opens_connection_of_its_own),
+        CASE(requests_without_pages_count_latency),
         CASE(threads_report_concurrently),
         CASE(forked_child_sends_no_count),
     };

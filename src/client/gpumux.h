@@ -15,9 +15,10 @@
  *
  * No call prints, ends the process, raises a signal, starts a thread or changes errno. No call
  * waits, except gpumux_tell_ready() with a wait_ms above 0. Several threads may make all calls at
- * the same time, but gpumux_close() must be the last call. No file is open between two calls, so
- * fork() and exec() pass nothing on; after fork() both processes may use the handle. Only
- * gpumux_open() reads the environment.
+ * the same time, but gpumux_close() must be the last call. A process that reports keeps one
+ * connection to gpumux open. exec() closes the connection; after fork() both processes may use the
+ * handle, and the child opens a connection of its own; a program may close all files that it does
+ * not know, and the library connects again. Only gpumux_open() reads the environment.
  *
  * A call that can fail returns 0 or a negative errno. A program need not stop after a failed report
  * of progress or latency: the next report includes the counts of the failed report.
@@ -90,10 +91,18 @@ int gpumux_tell_ready(struct gpumux *g, int wait_ms);
 
 /* ---- facts ---- */
 
-/* Returns the batch size to use now, or `otherwise` if gpumux suggests none, and outside. Call
- * again wherever the program can change its batch size: a later version may change the size during
- * an attempt. Today the size is the `batch` with which the workload was submitted. */
+/* Returns the batch size to use now, or `otherwise` if gpumux suggests none, and outside. The size
+ * changes during an attempt when gpumux advises another one, which is within the smallest and the
+ * largest size and a multiple of the step below. Call again wherever the program can change its
+ * batch size, such as before each step: the call costs less than 200 ns. */
 uint64_t gpumux_batch_size(const struct gpumux *g, uint64_t otherwise);
+/* Says which batch size the program has used for its last step. After a call that follows
+ * gpumux_batch_size(), gpumux knows that its advice took effect, even if the program has used
+ * another size. Costs less than 200 ns. */
+void gpumux_use_batch(struct gpumux *g, uint64_t batch);
+/* Returns 1 if gpumux asks for a checkpoint: once in each process for each request. Outside: 0.
+ * Costs less than 200 ns. */
+int gpumux_checkpoint_wanted(struct gpumux *g);
 /* Returns the smallest or the largest batch size that the description of the workload allows. 0:
  * not set, and outside. */
 uint64_t gpumux_batch_size_min(const struct gpumux *g);

@@ -23,7 +23,7 @@ int gpumux_client_send_progress(struct gpumux *g, uint64_t done)
 {
     char command[COMMAND_MAX];
     snprintf(command, sizeof command, CONTROL_WORD_PROGRESS " %" PRIu64, done);
-    int r = gpumux_client_send(g->control_path, command, 0);
+    int r = gpumux_client_report(g, command, false);
     if (r == 0)
         atomic_store(&g->sent, done);
     return r;
@@ -42,9 +42,10 @@ static bool take_latencies(struct gpumux *g, struct latency_report *report)
     bool is_any = false;
     end += snprintf(end, LATENCY_LINE_MAX, CONTROL_WORD_LATENCY "\n");
     for (unsigned i = 0; i < CONTROL_LATENCY_PLACES; i++) {
-        report->taken[i] = atomic_exchange(&g->latencies[i], 0);
+        report->taken[i] = atomic_load(&g->latencies[i]);
         if (report->taken[i] == 0)
             continue;
+        report->taken[i] = atomic_exchange(&g->latencies[i], 0);
         is_any = true;
         end += snprintf(end, LATENCY_LINE_MAX, "%" PRIu64 " %" PRIu32 "\n", control_latency_us(i),
                         report->taken[i]);
@@ -57,7 +58,7 @@ int gpumux_client_send_latencies(struct gpumux *g)
     struct latency_report *report = malloc(sizeof *report);
     if (!report)
         return -ENOMEM;
-    int r = take_latencies(g, report) ? gpumux_client_send(g->control_path, report->command, 0) : 0;
+    int r = take_latencies(g, report) ? gpumux_client_report(g, report->command, false) : 0;
     for (unsigned i = 0; r < 0 && i < CONTROL_LATENCY_PLACES; i++)
         atomic_fetch_add(&g->latencies[i], report->taken[i]);
     free(report);
@@ -75,8 +76,10 @@ int gpumux_report_progress(struct gpumux *g, uint64_t done)
     int64_t now_ms = gpumux_client_clock_ms(), due_ms = atomic_load(&g->next_report_ms);
     int r = 0;
     if ((went_back || now_ms >= due_ms) &&
-        atomic_compare_exchange_strong(&g->next_report_ms, &due_ms, now_ms + REPORT_EVERY_MS))
+        atomic_compare_exchange_strong(&g->next_report_ms, &due_ms, now_ms + REPORT_EVERY_MS)) {
         r = gpumux_client_send_progress(g, done);
+        gpumux_client_ask_advice(g);
+    }
     errno = errno_before;
     return r;
 }
@@ -92,7 +95,9 @@ int gpumux_client_count_latency(struct gpumux *g, uint64_t latency_us, uint64_t 
     if (now_ms < due_ms ||
         !atomic_compare_exchange_strong(&g->next_latency_ms, &due_ms, now_ms + REPORT_EVERY_MS))
         return 0;
-    return gpumux_client_send_latencies(g);
+    int r = gpumux_client_send_latencies(g);
+    gpumux_client_ask_advice(g);
+    return r;
 }
 
 int gpumux_report_latency(struct gpumux *g, uint64_t latency_us)

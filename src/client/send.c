@@ -44,7 +44,7 @@ static int make_address(const char *path, struct sockaddr_un *address, int *dire
     return 0;
 }
 
-static int open_connection(const char *path, int *ret_fd)
+int gpumux_client_connect(const char *path, int *ret_fd)
 {
     struct sockaddr_un address;
     int directory_fd = -1;
@@ -101,7 +101,7 @@ static int wait_for_ok(int fd, int wait_ms)
 int gpumux_client_send(const char *path, const char *command, int wait_ms)
 {
     int fd;
-    int r = open_connection(path, &fd);
+    int r = gpumux_client_connect(path, &fd);
     if (r < 0)
         return r;
     if (send(fd, command, strlen(command), MSG_NOSIGNAL) < 0)

@@ -148,6 +148,43 @@ static void forked_child_gets_pages_of_its_own(void **state)
     finish(&registrar, "quit");
 }
 
+static void expect_used(const struct talker *registrar, unsigned sequence, unsigned batch)
+{
+    assert_int_equal(number_of(registrar, "task", "advice_used"), sequence);
+    assert_int_equal(number_of(registrar, "task", "batch_used"), batch);
+}
+
+static void advice_is_followed_and_acknowledged(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "0", "--linger-us", "0");
+    start_launcher(&task, "task");
+    assert_int_equal(ask(&task, "batch"), 64);
+    assert_int_equal(ask(&task, "use 64"), 0);
+    expect_used(&registrar, 0, 64);
+    tell(&registrar, "batch 48");
+    expect_used(&registrar, 0, 64);
+    assert_int_equal(ask(&task, "use 64"), 0); /* the program has not read the advice yet */
+    expect_used(&registrar, 0, 64);
+    assert_int_equal(ask(&task, "batch"), 48);
+    assert_int_equal(ask(&task, "use 48"), 0);
+    expect_used(&registrar, 1, 48);
+    assert_int_equal(ask(&task, "checkpoint"), 0);
+    tell(&registrar, "checkpoint 1");
+    expect_used(&registrar, 1, 48);
+    assert_int_equal(ask(&task, "checkpoint"), 1);
+    assert_int_equal(ask(&task, "checkpoint"), 0);
+    expect_used(&registrar, 2, 48);
+    tell(&registrar, "batch 0");
+    expect_used(&registrar, 2, 48);
+    assert_int_equal(ask(&task, "batch"), 64);
+    assert_int_equal(ask(&task, "use 64"), 0);
+    expect_used(&registrar, 3, 64);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* A supervisor's socket, whose queue takes every report. */
 static int listen_at(struct sockaddr_un *address)
 {
@@ -167,9 +204,10 @@ int main(int argc, char **argv)
     struct sockaddr_un supervisor;
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(requests_before_cuda_have_no_place), TEST(deadline_is_arrival_plus_target),
-        TEST(places_run_out_and_return),          TEST(stale_request_gives_up_place),
-        TEST(without_target_nothing_is_due),      TEST(forked_child_gets_pages_of_its_own),
+        TEST(requests_before_cuda_have_no_place),  TEST(deadline_is_arrival_plus_target),
+        TEST(places_run_out_and_return),           TEST(stale_request_gives_up_place),
+        TEST(without_target_nothing_is_due),       TEST(forked_child_gets_pages_of_its_own),
+        TEST(advice_is_followed_and_acknowledged),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

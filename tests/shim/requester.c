@@ -6,6 +6,8 @@
  *   pages              whether the process has pages
  *   begin AGE_US       begins a request; its place in the status page from 1, 0: none
  *   end N, drop N      ends or drops the request of the Nth `begin`, from 0; the call's result
+ *   batch, checkpoint  the batch size now; whether a checkpoint is wanted
+ *   use N              says that N was the size of the last batch
  *   child              the exit status of a child of fork(), which begins and ends requests of its
  *                      own before and after it uses CUDA
  *   end                ends the program
@@ -97,6 +99,14 @@ static int obey(struct requester *r, const char *word, unsigned number)
         return gpumux_request_end(r->g, r->tokens[number]);
     if (strcmp(word, "drop") == 0 && number < r->token_count) {
         gpumux_request_drop(r->g, r->tokens[number]);
+        return 0;
+    }
+    if (strcmp(word, "batch") == 0)
+        return (int)gpumux_batch_size(r->g, 64);
+    if (strcmp(word, "checkpoint") == 0)
+        return gpumux_checkpoint_wanted(r->g);
+    if (strcmp(word, "use") == 0) {
+        gpumux_use_batch(r->g, number);
         return 0;
     }
     return strcmp(word, "child") == 0 ? run_child(r) : -1;
