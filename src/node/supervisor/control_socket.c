@@ -356,6 +356,9 @@ bool control_socket_accept(struct control_socket *c)
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1])
 {
     ssize_t n = recv(c->peers[peer], packet, CONTROL_PACKET_MAX + 1, MSG_TRUNC);
+    /* A peer that closed without reading a reply; its last packets follow this error. */
+    if (n < 0 && errno == ECONNRESET)
+        n = recv(c->peers[peer], packet, CONTROL_PACKET_MAX + 1, MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0 || n > CONTROL_PACKET_MAX) {

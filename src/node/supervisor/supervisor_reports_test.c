@@ -1,6 +1,7 @@
 /* The supervisor's socket as programs of the task use it: many connections, and advice. */
 #include "node/supervisor/supervisor_fixture.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,27 @@ static void new_connection_replaces_silent_one(void **state)
     assert_int_equal(f->exit.exit_code, 0);
 }
 
+static void last_report_survives_unread_replies(void **state)
+{
+    struct fixture *f = *state;
+    char reply[256];
+    f->grant.ready = READY_CLIENT;
+    set_shell(f, "sleep 1000");
+    start(f);
+    int agent = open_control(f), program = open_control(f);
+    struct pollfd answered = {.fd = program, .events = POLLIN};
+    assert_int_equal(send(program, "progress 1", 10, MSG_NOSIGNAL), 10);
+    assert_int_equal(poll(&answered, 1, DEADLINE_MS), 1);
+    assert_int_equal(kill(f->pid, SIGSTOP), 0); /* so that the last report waits in the socket */
+    assert_int_equal(send(program, "ready", 5, MSG_NOSIGNAL), 5);
+    close(program);
+    assert_int_equal(kill(f->pid, SIGCONT), 0);
+    wait_until(has_file(f, "ready"));
+    assert_string_equal(command(agent, "kill", 4, reply), "ok");
+    close(agent);
+    finish(f);
+}
+
 static void programs_are_told_newest_advice(void **state)
 {
     struct fixture *f = *state;
@@ -77,6 +99,7 @@ int main(int argc, char **argv)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, supervisor_setup, supervisor_teardown)
     const struct CMUnitTest tests[] = {
         CASE(new_connection_replaces_silent_one),
+        CASE(last_report_survives_unread_replies),
         CASE(programs_are_told_newest_advice),
     };
     signal(SIGPIPE, SIG_IGN);
