@@ -1,7 +1,9 @@
 /*
  * Advice: the batch size that gpumux asks for, and requests for checkpoints, from the limits page
- * of the process or, without pages, from the supervisor. The writer changes the sequence last, so a
- * reader that reads the sequence first never takes old advice for new.
+ * and from the supervisor. The page is faster; the supervisor also reaches a process without pages,
+ * and one that launches nothing after a new agent has replaced the pages. The newest advice counts.
+ * The writer changes the sequence last, so a reader that reads the sequence first never takes old
+ * advice for new.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,18 +27,19 @@ static const struct gpumux_pages *pages_with_advice(void)
 static struct advice read_advice(const struct gpumux *g)
 {
     const struct gpumux_pages *pages = pages_with_advice();
-    struct advice advice;
-    if (pages) {
-        const struct limits_page *limits = pages->limits;
-        advice.sequence = atomic_load_explicit(&limits->advice_sequence, memory_order_acquire);
-        advice.batch = atomic_load_explicit(&limits->batch, memory_order_acquire);
-        advice.checkpoints = atomic_load_explicit(&limits->checkpoint, memory_order_acquire);
-    } else {
-        advice.sequence = atomic_load_explicit(&g->told_sequence, memory_order_acquire);
-        advice.batch = atomic_load_explicit(&g->told_batch, memory_order_acquire);
-        advice.checkpoints = atomic_load_explicit(&g->told_checkpoints, memory_order_acquire);
-    }
-    return advice;
+    const struct limits_page *limits = pages ? pages->limits : NULL;
+    uint64_t paged =
+        limits ? atomic_load_explicit(&limits->advice_sequence, memory_order_acquire) : 0;
+    uint64_t told = atomic_load_explicit(&g->told_sequence, memory_order_acquire);
+    if (limits && paged >= told)
+        return (struct advice){.sequence = paged,
+                               .batch = atomic_load_explicit(&limits->batch, memory_order_acquire),
+                               .checkpoints =
+                                   atomic_load_explicit(&limits->checkpoint, memory_order_acquire)};
+    return (struct advice){.sequence = told,
+                           .batch = atomic_load_explicit(&g->told_batch, memory_order_acquire),
+                           .checkpoints =
+                               atomic_load_explicit(&g->told_checkpoints, memory_order_acquire)};
 }
 
 /* Records that the newest advice was followed, once the program has followed all of it. */
@@ -115,7 +118,7 @@ int gpumux_checkpoint_wanted(struct gpumux *g)
 void gpumux_client_ask_advice(struct gpumux *g)
 {
     char command[COMMAND_MAX];
-    if (pages_with_advice() || atomic_load(&g->has_no_advice))
+    if (atomic_load(&g->has_no_advice))
         return;
     snprintf(command, sizeof command, CONTROL_WORD_ADVICE " %" PRIu64 " %" PRIu64,
              atomic_load(&g->sequence_followed), atomic_load(&g->batch_used));

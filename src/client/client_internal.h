@@ -57,7 +57,7 @@ struct gpumux {
     _Atomic int64_t next_latency_ms;
     _Atomic uint32_t latencies[CONTROL_LATENCY_PLACES]; /* not sent yet */
     struct gpumux_connection connection;
-    /* Advice from the supervisor, for a process without pages. */
+    /* Advice from the supervisor. */
     _Atomic uint64_t told_sequence, told_batch, told_checkpoints;
     _Atomic bool has_no_advice; /* the supervisor is older than advice */
     /* Advice that the program has read and followed. */
@@ -79,7 +79,7 @@ int gpumux_client_send(const char *path, const char *command, int wait_ms);
 int gpumux_client_report(struct gpumux *g, const char *command, bool is_advice);
 void gpumux_client_disconnect(struct gpumux *g);
 
-/* Asks the supervisor for advice, if the process has no pages that contain advice. */
+/* Tells the supervisor which advice was followed, and asks for the newest advice. */
 void gpumux_client_ask_advice(struct gpumux *g);
 
 /* Counts one latency, and sends the counts if the last report was long enough ago. Returns 0, or

@@ -180,7 +180,10 @@ int gpumux_client_report(struct gpumux *g, const char *command, bool is_advice)
     return r;
 }
 
+/* Older supervisors lose the last command of a program that closes without reading the replies. */
 void gpumux_client_disconnect(struct gpumux *g)
 {
+    if (is_usable(&g->connection))
+        read_replies(g, &g->connection);
     end(&g->connection);
 }

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -185,7 +187,30 @@ static void advice_is_followed_and_acknowledged(void **state)
     finish(&registrar, "quit");
 }
 
-/* A supervisor's socket, whose queue takes every report. */
+/* A supervisor that answers every packet without a look at it. */
+static void *supervise(void *data)
+{
+    enum { PEERS = 32, PACKET = 4096 };
+    struct pollfd at[1 + PEERS] = {{.fd = *(int *)data, .events = POLLIN}};
+    static char packet[PACKET];
+    for (int i = 1; i <= PEERS; i++)
+        at[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    while (poll(at, 1 + PEERS, -1) > 0 && !(at[0].revents & (POLLHUP | POLLERR | POLLNVAL))) {
+        for (int i = 1; i <= PEERS; i++) {
+            if (at[i].fd >= 0 && at[i].revents && recv(at[i].fd, packet, PACKET, 0) == 0) {
+                close(at[i].fd);
+                at[i].fd = -1;
+            } else if (at[i].fd >= 0 && at[i].revents) {
+                (void)send(at[i].fd, "ok", 2, MSG_NOSIGNAL);
+            } else if (at[i].fd < 0 && at[0].revents & POLLIN) {
+                at[i].fd = accept4(at[0].fd, NULL, NULL, SOCK_CLOEXEC);
+                at[0].revents = 0;
+            }
+        }
+    }
+    return NULL;
+}
+
 static int listen_at(struct sockaddr_un *address)
 {
     enum { BACKLOG = 128 };
@@ -214,10 +239,13 @@ int main(int argc, char **argv)
     setenv("GPUMUX_WORKLOAD_ID", "7", 1);
     setenv("GPUMUX_ATTEMPT", "1", 1);
     int supervisor_fd = listen_at(&supervisor);
-    if (supervisor_fd < 0)
+    pthread_t thread;
+    if (supervisor_fd < 0 || pthread_create(&thread, NULL, supervise, &supervisor_fd) != 0)
         return 2;
     setenv("GPUMUX_CONTROL", supervisor.sun_path, 1);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    shutdown(supervisor_fd, SHUT_RDWR);
+    pthread_join(thread, NULL);
     close(supervisor_fd);
     unlink(supervisor.sun_path);
     launch_fixture_end();
