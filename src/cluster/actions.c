@@ -126,8 +126,9 @@ static void flush_sends(struct cluster *c, struct workload *w)
     bool stop = w->stop_due && w->node && (w->status.state == WORKLOAD_STOPPING || w->forgotten);
     bool suspend = w->turn_due && w->node && w->status.state == WORKLOAD_SUSPENDING;
     bool resume = w->turn_due && w->node && w->status.state == WORKLOAD_RESUMING;
-    w->grant_due = w->stop_due = w->turn_due = false;
-    if ((!grant && !stop && !suspend && !resume) || !w->node->connected)
+    bool advise = w->advice_due && w->node && w->status.state == WORKLOAD_RUNNING;
+    w->grant_due = w->stop_due = w->turn_due = w->advice_due = false;
+    if ((!grant && !stop && !suspend && !resume && !advise) || !w->node->connected)
         return;
     int attempt = w->status.attempts_total;
     if (suspend || resume) {
@@ -135,6 +136,10 @@ static void flush_sends(struct cluster *c, struct workload *w)
             c, w->node, suspend ? CLUSTER_SEND_SUSPEND : CLUSTER_SEND_RESUME, w->id, attempt);
         if (a)
             a->turn = w->status.turn;
+    } else if (advise) {
+        struct cluster_action *a = send_to(c, w->node, CLUSTER_SEND_ADVISE, w->id, attempt);
+        if (a)
+            a->advice = w->status.advice;
     } else if (grant) {
         struct cluster_action *a = send_to(c, w->node, CLUSTER_SEND_GRANT, w->id, attempt);
         if (a) {

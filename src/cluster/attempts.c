@@ -75,7 +75,8 @@ static void detach(struct cluster *c, struct workload *w)
     list_remove(&w->on_node);
     w->node = NULL;
     list_remove(&w->held);
-    w->grant_due = w->stop_due = w->turn_due = w->forgotten = false;
+    w->grant_due = w->stop_due = w->turn_due = w->advice_due = w->forgotten = false;
+    advise_detach(w);
     w->status.hold = HOLD_NONE;
     w->status.off_device = false;
     w->resume_again_ms = 0;
@@ -275,6 +276,7 @@ static void attempt_progress(struct cluster *c, struct workload *w,
     }
     if (!newer) {
         suspend_report(c, w, report);
+        advise_report(c, w, report);
         return;
     }
     w->phase = report->phase;
@@ -298,6 +300,7 @@ static void attempt_progress(struct cluster *c, struct workload *w,
     } else if (report->phase == ATTEMPT_RUNNING &&
                (w->status.state == WORKLOAD_PLACED || w->status.state == WORKLOAD_STARTING)) {
         workload_set_state(c, w, WORKLOAD_RUNNING);
+        advise_report(c, w, report);
         action_log(c, event_running, w->id, a->number, w->node->info.name, "attempt %d", a->number);
     }
 }
@@ -350,5 +353,6 @@ void workload_tick(struct cluster *c, struct workload *w)
         workload_send_stop(c, w);
     } else {
         suspend_tick(c, w);
+        advise_tick(c, w);
     }
 }

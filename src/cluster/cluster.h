@@ -28,6 +28,8 @@
  *   - follow the SUSPEND or RESUME with the largest `turn`, and answer any other with a report; a
  *     report shows the newest order received, and is sent when the order is accepted and when the
  *     order is done;
+ *   - follow the ADVISE with the largest number, and answer each ADVISE with a report, which shows
+ *     the newest number received;
  *   - answer a STOP for an unknown attempt with an exited report (never_ran), and never start that
  *     attempt afterwards;
  *   - without a lease, start nothing and end running tasks in time;
@@ -105,8 +107,9 @@ enum cluster_event_kind {
     CLUSTER_REQUEUE,
     CLUSTER_SUSPEND,
     CLUSTER_RESUME,
-    CLUSTER_DRAIN, /* drain or undrain: `on` */
-    CLUSTER_LEARN, /* new knowledge about a workload; no reply */
+    CLUSTER_ADVISE, /* advice to the programs of a workload */
+    CLUSTER_DRAIN,  /* drain or undrain: `on` */
+    CLUSTER_LEARN,  /* new knowledge about a workload; no reply */
     /* Measured speed of a workload on its device; no reply. A workload with checkpoints that stays
      * much slower than predicted is requeued. */
     CLUSTER_MEASURED,
@@ -153,6 +156,11 @@ struct cluster_event {
             uint64_t workload;
             int64_t grace_ms; /* for CANCEL and REQUEUE; -1: the workload's own grace period */
         } stop;               /* CANCEL, REQUEUE, SUSPEND, RESUME */
+        struct {
+            uint64_t workload; /* at the place of stop.workload */
+            int64_t batch;     /* batch size to use; 0: none; negative: unchanged */
+            bool checkpoint;   /* request a checkpoint */
+        } advise;
         struct {
             const char *node;
             bool on;
@@ -209,6 +217,7 @@ enum cluster_action_kind {
     CLUSTER_SEND_STOP,    /* end this attempt */
     CLUSTER_SEND_SUSPEND, /* move device memory to the host */
     CLUSTER_SEND_RESUME,  /* move device memory back */
+    CLUSTER_SEND_ADVISE,  /* pass `advice` to the programs of this attempt */
     CLUSTER_SEND_SETTLE,  /* the end is stored: stop reporting the attempt */
     /* Answer to a beat: extends the lease from the sending time of that beat. */
     CLUSTER_SEND_BEAT,
@@ -227,9 +236,10 @@ struct cluster_action {
     bool drained;
     const struct node_info *info; /* STORE_NODE; valid until the next step */
     uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
-    int attempt;                  /* SEND_GRANT/STOP/SUSPEND/RESUME/SETTLE, EVENT_LOG */
+    int attempt;                  /* SEND_* of an attempt, EVENT_LOG */
     /* SEND_SUSPEND/RESUME: number that the node repeats in its report. */
     int turn;
+    struct advice advice;         /* SEND_ADVISE */
     bool suspect, ran_before;     /* SEND_GRANT */
     const struct attempt *placed; /* SEND_GRANT: placement; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */

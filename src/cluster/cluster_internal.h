@@ -125,12 +125,13 @@ struct workload {
     double measured_pd;         /* on the present devices; 0: not measured */
     double predicted_pd;        /* on the present devices */
     bool is_slowness_told;
+    int advice_heard; /* newest advice that the node of the open attempt has received */
 
     struct timer timer; /* back-off, or repeat of an unconfirmed send */
 
     /* Pending actions for the end of this step: */
     struct list touched;
-    bool is_new, store_due, grant_due, stop_due, turn_due;
+    bool is_new, store_due, grant_due, stop_due, turn_due, advice_due;
     size_t item; /* index in the submission; valid if is_new */
 };
 
@@ -242,6 +243,7 @@ void workload_send_grant(struct cluster *c, struct workload *w);
 void workload_send_stop(struct cluster *c, struct workload *w);
 /* Sends the order to suspend or to resume, depending on the state. */
 void workload_send_turn(struct cluster *c, struct workload *w);
+void workload_send_advice(struct cluster *c, struct workload *w);
 /* Sets or clears the suspect mark of a workload; fewer devices have room for a suspect. */
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
 /* Marks a workload to avoid nodes with failed starts. The workload has no open attempt and is not
@@ -404,6 +406,15 @@ void suspend_load(struct cluster *c, struct workload *w);
 /* Resumes suspended workloads that fit. Called before the queue is served, because started
  * workloads have precedence. */
 void suspend_run(struct cluster *c);
+
+/* advise.c */
+void advise_user(struct cluster *c, const struct cluster_event *event);
+/* Handles the number of the advice in a report. */
+void advise_report(struct cluster *c, struct workload *w, const struct attempt_report *report);
+/* Repeats advice that the node has not received. */
+void advise_tick(struct cluster *c, struct workload *w);
+/* Forgets the parts of the advice that concern the attempt that has ended. */
+void advise_detach(struct workload *w);
 
 /* submit.c */
 void submit_handle(struct cluster *c, const struct cluster_event *event);

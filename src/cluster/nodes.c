@@ -284,6 +284,7 @@ static void reconcile(struct cluster *c, struct node *n)
             workload_send_stop(c, w);
         } else if (listed) {
             suspend_tick(c, w);
+            advise_tick(c, w);
         } else if (w->status.state == WORKLOAD_PLACED) {
             w->phase = ATTEMPT_PHASE_END;
             workload_send_grant(c, w);

@@ -251,6 +251,12 @@ void workload_send_turn(struct cluster *c, struct workload *w)
     touch(c, w);
 }
 
+void workload_send_advice(struct cluster *c, struct workload *w)
+{
+    w->advice_due = true;
+    touch(c, w);
+}
+
 /* Updates the requirement after a change of the needs. */
 static void change_requirement(struct cluster *c, struct workload *w, bool booked)
 {

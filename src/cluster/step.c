@@ -19,6 +19,9 @@ static void handle(struct cluster *c, const struct cluster_event *event)
     case CLUSTER_RESUME:
         resume_user(c, event);
         break;
+    case CLUSTER_ADVISE:
+        advise_user(c, event);
+        break;
     case CLUSTER_DRAIN:
         node_drain(c, event);
         break;

@@ -47,6 +47,7 @@ static const struct http_route routes[] = {
     {HTTP_POST, "/v1/workloads/{ref}/requeue", handle_requeue, HTTP_USER},
     {HTTP_POST, "/v1/workloads/{ref}/suspend", handle_suspend, HTTP_USER},
     {HTTP_POST, "/v1/workloads/{ref}/resume", handle_resume, HTTP_USER},
+    {HTTP_POST, "/v1/workloads/{ref}/advise", handle_advise, HTTP_USER},
     {HTTP_POST, "/v1/workloads/{ref}/signal", handle_signal, HTTP_USER},
     {HTTP_POST, "/v1/workloads/{ref}/input", handle_input, HTTP_USER},
     {HTTP_GET, "/v1/workloads/{ref}/logs", handle_logs, HTTP_VIEWER},

@@ -289,6 +289,7 @@ void handle_explain(void *context, struct http_request *r);
 void handle_cancel(void *context, struct http_request *r);
 void handle_requeue(void *context, struct http_request *r);
 void handle_suspend(void *context, struct http_request *r);
+void handle_advise(void *context, struct http_request *r);
 void handle_resume(void *context, struct http_request *r);
 void handle_signal(void *context, struct http_request *r);
 void handle_input(void *context, struct http_request *r);

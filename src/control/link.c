@@ -702,6 +702,7 @@ void links_send(struct control *c, const struct deferred *d)
                           .attempt = a->attempt,
                           .grace_ms = a->grace_ms,
                           .turn = a->turn,
+                          .advice = a->advice,
                           .beat = a->beat};
     switch (a->kind) {
     case CLUSTER_SEND_WELCOME:
@@ -736,6 +737,9 @@ void links_send(struct control *c, const struct deferred *d)
         break;
     case CLUSTER_SEND_RESUME:
         msg.type = NODEMSG_RESUME;
+        break;
+    case CLUSTER_SEND_ADVISE:
+        msg.type = NODEMSG_ADVISE;
         break;
     case CLUSTER_SEND_SETTLE:
         msg.type = NODEMSG_SETTLE;

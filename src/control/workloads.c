@@ -250,7 +250,7 @@ void handle_get(void *context, struct http_request *r)
         answer_workload(c, r, id, 200, true);
 }
 
-/* ---- cancel, requeue, suspend and resume ---- */
+/* ---- cancel, requeue, suspend, resume and advise ---- */
 
 static void on_stopped(struct waiter *w, const struct cluster_action *a)
 {
@@ -279,9 +279,10 @@ static int resolve_own(struct error *e, struct control *c, struct http_request *
     return result;
 }
 
-/* Reads a JSON object from the body; without a body *ret is NULL. Only the key `known` is
- * allowed. */
-static int read_body(struct error *e, struct http_request *r, const char *known, json_t **ret)
+/* Reads a JSON object from the body; without a body *ret is NULL. Only the keys `known`, and
+ * `also_known` if it is not NULL, are allowed. */
+static int read_body(struct error *e, struct http_request *r, const char *known,
+                     const char *also_known, json_t **ret)
 {
     size_t length;
     const char *body = http_request_body(r, &length);
@@ -296,12 +297,15 @@ static int read_body(struct error *e, struct http_request *r, const char *known,
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (strcmp(key, known) != 0) {
-            int result = error_set_field(e, ERR_INVALID, "body", "unknown key '%s', there is '%s'",
-                                         key, known);
-            json_decref(object);
-            return result;
-        }
+        if (strcmp(key, known) == 0 || (also_known && strcmp(key, also_known) == 0))
+            continue;
+        int result = also_known ? error_set_field(e, ERR_INVALID, "body",
+                                                  "unknown key '%s', there are '%s' and '%s'", key,
+                                                  known, also_known)
+                                : error_set_field(e, ERR_INVALID, "body",
+                                                  "unknown key '%s', there is '%s'", key, known);
+        json_decref(object);
+        return result;
     }
     *ret = object;
     return 0;
@@ -310,7 +314,7 @@ static int read_body(struct error *e, struct http_request *r, const char *known,
 static int read_grace(struct error *e, struct http_request *r, int64_t *ret_ms)
 {
     json_t *body;
-    int result = read_body(e, r, "grace", &body);
+    int result = read_body(e, r, "grace", NULL, &body);
     json_t *grace = json_object_get(body, "grace");
     if (result == 0 && grace && !json_is_string(grace))
         result = error_set_field(e, ERR_INVALID, "grace", "must be text such as \"5s\"");
@@ -321,6 +325,27 @@ static int read_grace(struct error *e, struct http_request *r, int64_t *ret_ms)
     }
     json_decref(body);
     return result;
+}
+
+/* Steps an event about one workload, whose state after the step is the answer. */
+static void step_about(struct control *c, struct http_request *r, struct cluster_event *event,
+                       uint64_t workload)
+{
+    struct error e = {0};
+    struct waiter *w = waiter_new(c, r);
+    if (!w) {
+        error_set(&e, ERR_NO_MEMORY, "out of memory");
+        http_answer_error(r, &e);
+        return;
+    }
+    w->on_reply = on_stopped;
+    w->workload = workload;
+    event->request = w->request;
+    if (control_step(c, event) < 0 && hash_map_get(&c->requests, event->request)) {
+        waiter_free(w);
+        error_set(&e, ERR_UNAVAILABLE, "the state is being read back; try again in a moment");
+        http_answer_error(r, &e);
+    }
 }
 
 static void stop(struct control *c, struct http_request *r, enum cluster_event_kind kind)
@@ -334,21 +359,50 @@ static void stop(struct control *c, struct http_request *r, enum cluster_event_k
         result = resolve_own(&e, c, r, &event.stop.workload, &at);
     if (result == 0)
         result = read_grace(&e, r, &event.stop.grace_ms);
-    struct waiter *w = result == 0 ? waiter_new(c, r) : NULL;
-    if (result == 0 && !w)
-        result = error_set(&e, ERR_NO_MEMORY, "out of memory");
     if (result < 0) {
         http_answer_error(r, &e);
         return;
     }
-    w->on_reply = on_stopped;
-    w->workload = event.stop.workload;
-    event.request = w->request;
-    if (control_step(c, &event) < 0 && hash_map_get(&c->requests, event.request)) {
-        waiter_free(w);
-        error_set(&e, ERR_UNAVAILABLE, "the state is being read back; try again in a moment");
+    step_about(c, r, &event, event.stop.workload);
+}
+
+static int read_advice(struct error *e, struct http_request *r, struct cluster_event *event)
+{
+    json_t *body;
+    int result = read_body(e, r, "batch", "checkpoint", &body);
+    const json_t *batch = json_object_get(body, "batch");
+    const json_t *checkpoint = json_object_get(body, "checkpoint");
+    json_int_t size = json_integer_value(batch);
+    if (result == 0 && batch && (!json_is_integer(batch) || size < 0 || size > ADVICE_BATCH_MAX))
+        result = error_set_field(e, ERR_INVALID, "batch", "must be from 0 to %lld",
+                                 (long long)ADVICE_BATCH_MAX);
+    else if (result == 0 && checkpoint && !json_is_boolean(checkpoint))
+        result = error_set_field(e, ERR_INVALID, "checkpoint", "must be true or false");
+    else if (result == 0 && !batch && !json_is_true(checkpoint))
+        result = error_set_field(e, ERR_INVALID, "body", "must have a 'batch' or a 'checkpoint'");
+    event->advise.batch = batch ? size : -1;
+    event->advise.checkpoint = json_is_true(checkpoint);
+    json_decref(body);
+    return result;
+}
+
+void handle_advise(void *context, struct http_request *r)
+{
+    static const char *const queries[] = {NULL};
+    struct control *c = context;
+    struct error e = {0};
+    struct located at;
+    struct cluster_event event = {.kind = CLUSTER_ADVISE};
+    int result = http_request_check_query(&e, r, queries);
+    if (result == 0)
+        result = resolve_own(&e, c, r, &event.advise.workload, &at);
+    if (result == 0)
+        result = read_advice(&e, r, &event);
+    if (result < 0) {
         http_answer_error(r, &e);
+        return;
     }
+    step_about(c, r, &event, event.advise.workload);
 }
 
 void handle_cancel(void *context, struct http_request *r)
@@ -412,7 +466,7 @@ void handle_signal(void *context, struct http_request *r)
     if (result == 0)
         result = resolve_own(&e, c, r, &id, &at);
     if (result == 0)
-        result = read_body(&e, r, "signal", &body);
+        result = read_body(&e, r, "signal", NULL, &body);
     if (result == 0)
         result = parse_signal(&e, json_object_get(body, "signal"), &msg.signal);
     json_decref(body);

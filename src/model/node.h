@@ -109,6 +109,9 @@ struct attempt_usage {
     double latency_ms;
     uint64_t requests_10s;    /* number of requests behind latency_ms */
     int64_t latency_since_ms; /* age of the start of the period behind latency_ms; -1: unknown */
+    /* Newest advice that the programs have followed, and the batch size that they used last; 0:
+     * none. */
+    uint64_t advice_used, batch_used;
     /* Text for people: what enforces the quota and the share of this attempt; "": not reported. */
     char enforcement[WORKLOAD_TEXT_MAX];
     bool is_counted;          /* the shim reports the fields below */
@@ -158,6 +161,7 @@ struct attempt_report {
     /* Number of the newest order to suspend or resume; 0: none received. An order that is neither
      * in progress nor reflected in `suspension` has failed, and `text` gives the reason. */
     int turn;
+    int advice; /* number of the newest advice that the node has received; 0: none */
     enum suspension suspension;
     /* The attempt must leave its device, and a suspension suffices; `text` gives the reason. */
     bool evicted;

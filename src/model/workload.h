@@ -255,6 +255,16 @@ enum hold {
 };
 DECLARE_NAMES(enum hold, hold);
 
+/* Largest batch size that can be advised. */
+#define ADVICE_BATCH_MAX INT64_C(1000000000000)
+
+/* Advice to the programs of a workload, numbered like an order. */
+struct advice {
+    int sequence;    /* number of the newest advice, which never decreases; 0: none */
+    int64_t batch;   /* batch size to use; 0: none */
+    int checkpoints; /* number of checkpoints requested of the open attempt */
+};
+
 /* State of a workload. Stored at every change and shown by the API. */
 struct workload_status {
     enum workload_state state;
@@ -271,6 +281,7 @@ struct workload_status {
     enum hold hold;     /* hold, off_device and turn describe the open attempt */
     bool off_device;    /* suspended; its quota and share on the devices are free for others */
     int turn;           /* number of the last order to suspend or resume; never decreases */
+    struct advice advice;
     int64_t backoff_ms; /* delay before the last restart of a service */
     int64_t submitted_wall_ms, started_wall_ms, ended_wall_ms;
     int attempts_kept;        /* length of `attempts`, oldest first */

@@ -473,8 +473,8 @@ static void outcome_reaches_message_record_and_api(void **state)
 static void report_lasting_members_are_persisted(void **state)
 {
     (void)state;
-    static const char *const passing[] = {"workload", "attempt",    "phase",  "cleared",
-                                          "turn",     "suspension", "evicted"};
+    static const char *const passing[] = {"workload", "attempt",    "phase",   "cleared",
+                                          "turn",     "suspension", "evicted", "advice"};
     for (size_t i = 0; i < attempt_report_fields.count; i++) {
         const char *key = attempt_report_fields.members[i].key;
         bool passes = false;

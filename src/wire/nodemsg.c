@@ -127,6 +127,12 @@ static const struct field stop[] = {
     FIELD("grace_ms", grace_ms, .least = -1, .most = WORKLOAD_TIME_MS_MAX),
 };
 static const struct field turn[] = {ORDER, FIELD("turn", turn, .least = 1)};
+static const struct field advise[] = {
+    ORDER,
+    FIELD("advice", advice.sequence, .least = 1),
+    FIELD("batch", advice.batch, .most = ADVICE_BATCH_MAX),
+    FIELD("checkpoints", advice.checkpoints),
+};
 static const struct field settle[] = {ORDER};
 static const struct field read_log[] = {
     REQUEST, ATTEMPT, OFFSET, TIME("wait_ms", wait_ms), FIELD("max", max, .most = NODEMSG_DATA_MAX),
@@ -153,6 +159,7 @@ static const struct {
     [NODEMSG_STOP] = {"stop", FIELDS(OF, stop)},
     [NODEMSG_SUSPEND] = {"suspend", FIELDS(OF, turn)},
     [NODEMSG_RESUME] = {"resume", FIELDS(OF, turn)},
+    [NODEMSG_ADVISE] = {"advise", FIELDS(OF, advise)},
     [NODEMSG_SETTLE] = {"settle", FIELDS(OF, settle)},
     [NODEMSG_READ] = {"read", FIELDS(OF, read_log)},
     [NODEMSG_SIGNAL] = {"signal", FIELDS(OF, signal_to)},

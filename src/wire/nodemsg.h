@@ -20,6 +20,7 @@
  *   stop     session, sequence, workload, attempt, grace
  *   suspend  session, sequence, workload, attempt, turn
  *   resume   session, sequence, workload, attempt, turn
+ *   advise   session, sequence, workload, attempt, advice, batch, checkpoints
  *   settle   session, sequence, workload, attempt
  *   beat     session, number
  *   read     request, workload, attempt, offset, wait, max
@@ -56,6 +57,7 @@ enum nodemsg_type {
     NODEMSG_STOP,
     NODEMSG_SUSPEND,
     NODEMSG_RESUME,
+    NODEMSG_ADVISE,
     NODEMSG_SETTLE,
     NODEMSG_READ,
     NODEMSG_SIGNAL,
@@ -100,6 +102,7 @@ struct nodemsg {
     int attempt;
     int64_t grace_ms;
     int turn;                              /* suspend, resume */
+    struct advice advice;                  /* advise */
     const struct node_info *node;          /* hello */
     size_t attempt_count;                  /* hello */
     const struct attempt_report *attempts; /* hello: all attempts of the node; report: one */

@@ -53,6 +53,7 @@ static struct attempt_report random_report(struct rng *rng)
         .cleared = rng_below(rng, 2),
         .verdict = (enum attempt_verdict)rng_below(rng, VERDICT_END),
         .turn = (int)rng_below(rng, 3),
+        .advice = (int)rng_below(rng, 3),
         .suspension = (enum suspension)rng_below(rng, SUSPENSION_END),
         .evicted = rng_below(rng, 2),
     };
@@ -165,6 +166,9 @@ static struct nodemsg random_message(struct rng *rng, struct parts *p)
         .attempt = positive(rng),
         .grace_ms = random_ms(rng),
         .turn = positive(rng),
+        .advice = {.sequence = positive(rng),
+                   .batch = (int64_t)rng_below(rng, (uint64_t)ADVICE_BATCH_MAX),
+                   .checkpoints = positive(rng) - 1},
         .node = &p->node,
         .attempts = p->reports,
         .beat = rng_u64(rng),
@@ -211,6 +215,7 @@ static void assert_reports_equal(const struct nodemsg *a, const struct nodemsg *
         assert_int_equal(x->cleared, y->cleared);
         assert_int_equal(x->verdict, y->verdict);
         assert_int_equal(x->turn, y->turn);
+        assert_int_equal(x->advice, y->advice);
         assert_int_equal(x->suspension, y->suspension);
         assert_int_equal(x->evicted, y->evicted);
         assert_string_equal(x->text, y->text);
@@ -338,6 +343,11 @@ static void assert_orders_equal(const struct nodemsg *a, const struct nodemsg *b
         assert_int_equal(a->grace_ms, b->grace_ms);
     if (a->type == NODEMSG_SUSPEND || a->type == NODEMSG_RESUME)
         assert_int_equal(a->turn, b->turn);
+    if (a->type == NODEMSG_ADVISE) {
+        assert_int_equal(a->advice.sequence, b->advice.sequence);
+        assert_int_equal(a->advice.batch, b->advice.batch);
+        assert_int_equal(a->advice.checkpoints, b->advice.checkpoints);
+    }
 }
 
 static void assert_requests_equal(const struct nodemsg *a, const struct nodemsg *b)
@@ -403,6 +413,7 @@ static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg 
     case NODEMSG_STOP:
     case NODEMSG_SUSPEND:
     case NODEMSG_RESUME:
+    case NODEMSG_ADVISE:
     case NODEMSG_SETTLE:
         assert_orders_equal(a, b);
         break;

@@ -110,6 +110,8 @@ static const struct field attempt_usage_members[] = {
     FIELD("requests_10s", requests_10s, .flags = FIELD_NEWER),
     FIELD("latency_since_ms", latency_since_ms, .flags = FIELD_NEWER, .unset = -1,
           .in = FIELDS_MESSAGE),
+    FIELD("advice_used", advice_used, .flags = FIELD_NEWER),
+    FIELD("batch_used", batch_used, .flags = FIELD_NEWER),
     FIELD("enforcement", enforcement, .flags = FIELD_NEWER, .in = FIELDS_MESSAGE),
     FIELD_PART_OF("protection", is_counted, &protection_fields),
 };
@@ -127,6 +129,7 @@ static const struct field attempt_report_members[] = {
 #include "model/outcome.def"
     FIELD("cleared", cleared, .flags = FIELD_NEWER, .in = NODE_SAYS),
     FIELD("turn", turn, .least = 1, .flags = FIELD_NEWER, .in = NODE_SAYS),
+    FIELD("advice", advice, .flags = FIELD_NEWER, .in = NODE_SAYS),
     FIELD("suspension", suspension, .names = &suspension_names, .flags = FIELD_NEWER,
           .in = NODE_SAYS),
     FIELD("evicted", evicted, .flags = FIELD_NEWER, .in = NODE_SAYS),
@@ -164,6 +167,9 @@ static const struct field workload_status_members[] = {
     FIELD("hold", hold, .names = &hold_names, .flags = FIELD_NEWER, .in = FIELDS_STORED),
     FIELD("off_device", off_device, .flags = FIELD_NEWER, .in = FIELDS_STORED),
     FIELD("turn", turn, .flags = FIELD_NEWER, .in = FIELDS_STORED),
+    FIELD("advice", advice.sequence, .flags = FIELD_NEWER),
+    FIELD("batch_advised", advice.batch, .flags = FIELD_NEWER),
+    FIELD("checkpoints_requested", advice.checkpoints, .flags = FIELD_NEWER),
     FIELD("backoff_ms", backoff_ms, .in = FIELDS_STORED),
     FIELD("submitted", submitted_wall_ms, .flags = FIELD_WALL),
     FIELD("started", started_wall_ms, .flags = FIELD_WALL),

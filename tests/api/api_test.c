@@ -551,6 +551,16 @@ static void requeue_and_cancel_routes_match_document(void **state)
     POST(404, "/v1/workloads/nothing/requeue", NULL);
     POST(409, "/v1/workloads/once/requeue", NULL);
 
+    POST(202, "/v1/workloads/sleeper/advise", "{\"batch\":64,\"checkpoint\":true}");
+    wait_for(f, "/v1/workloads/sleeper", "\"batch_advised\":64,\"checkpoints_requested\":1");
+    POST(400, "/v1/workloads/sleeper/advise", NULL);
+    POST(400, "/v1/workloads/sleeper/advise", "{\"checkpoint\":false}");
+    POST(400, "/v1/workloads/sleeper/advise", "{\"batch\":-1}");
+    POST(400, "/v1/workloads/sleeper/advise", "{\"size\":1}");
+    deny(f, "POST", "/v1/workloads/sleeper/advise", "{\"batch\":64}");
+    POST(404, "/v1/workloads/nothing/advise", "{\"batch\":64}");
+    POST(409, "/v1/workloads/once/advise", "{\"batch\":64}");
+
     POST(400, "/v1/workloads/sleeper/cancel", "{\"grace\":7}");
     deny(f, "POST", "/v1/workloads/sleeper/cancel", NULL);
     POST(404, "/v1/workloads/nothing/cancel", NULL);

@@ -206,6 +206,16 @@ static void turn_any(struct world *w)
     stop(w, world_chance(w, 60) ? CLUSTER_SUSPEND : CLUSTER_RESUME, id, -1);
 }
 
+static void advise_any(struct world *w)
+{
+    struct cluster_event event = {.kind = CLUSTER_ADVISE};
+    event.advise.workload = 1 + world_below(w, w->last_id + 1);
+    event.advise.batch = world_chance(w, 60) ? (int64_t)world_below(w, 100) : -1;
+    event.advise.checkpoint = event.advise.batch < 0;
+    world_trace(w, "advise %llu", (unsigned long long)event.advise.workload);
+    control_step(w, &event, NULL, NULL);
+}
+
 static void drain(struct world *w, int node, bool on)
 {
     struct cluster_event event = {.kind = CLUSTER_DRAIN};
@@ -316,8 +326,10 @@ static void one_event(struct world *w)
         stop_any(w, CLUSTER_REQUEUE);
     else if (lot < 96 && world_chance(w, 50))
         learn(w);
-    else if (lot < 96)
+    else if (lot < 96 && world_chance(w, 70))
         turn_any(w);
+    else if (lot < 96)
+        advise_any(w);
     else
         fault(w);
 }

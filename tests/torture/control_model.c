@@ -137,6 +137,7 @@ static struct attempt_report report_of(const struct run *r)
                                    .signal = r->signal,
                                    .never_ran = r->never_ran,
                                    .turn = r->turn,
+                                   .advice = r->advice,
                                    .suspension = r->suspension,
                                    .evicted = r->evicted};
 }

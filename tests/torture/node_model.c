@@ -302,6 +302,12 @@ void machine_receive(struct world *w, const struct message *m)
     } else if (m->type == MESSAGE_SUSPEND || m->type == MESSAGE_RESUME) {
         if (r && is_alive(r))
             turn_run(r, m->turn, m->type == MESSAGE_SUSPEND);
+    } else if (m->type == MESSAGE_ADVISE) {
+        world_check(w, m->advice <= w->rows[m->workload].status.advice.sequence,
+                    "workload %llu is given advice that is not durable",
+                    (unsigned long long)m->workload);
+        if (r && is_alive(r) && m->advice > r->advice)
+            r->advice = m->advice;
     } else if (m->type == MESSAGE_SETTLE && r && r->phase == ATTEMPT_EXITED) {
         remove_run(to, r);
     }

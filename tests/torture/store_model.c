@@ -35,6 +35,8 @@ static enum message_type message_of(enum cluster_action_kind kind)
         return MESSAGE_SUSPEND;
     case CLUSTER_SEND_RESUME:
         return MESSAGE_RESUME;
+    case CLUSTER_SEND_ADVISE:
+        return MESSAGE_ADVISE;
     case CLUSTER_SEND_SETTLE:
         return MESSAGE_SETTLE;
     default:
@@ -56,6 +58,7 @@ static void keep_message(struct world *w, struct pending *p, const struct cluste
                                   .workload = a->workload,
                                   .attempt = a->attempt,
                                   .turn = a->turn,
+                                  .advice = a->advice.sequence,
                                   .grace_ms = a->grace_ms};
 }
 

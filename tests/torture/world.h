@@ -34,7 +34,7 @@ struct run {
     enum failure_reason failure;
     int exit_code, signal;
     int64_t stop_at_ms; /* deadline of a stop; INT64_MAX: no stop */
-    int turn;
+    int turn, advice;
     bool wants_off, evicted;
     enum suspension suspension;
 };
@@ -49,6 +49,7 @@ enum message_type {
     MESSAGE_STOP,
     MESSAGE_SUSPEND,
     MESSAGE_RESUME,
+    MESSAGE_ADVISE,
     MESSAGE_SETTLE,
     MESSAGE_BEAT_ANSWER
 };
@@ -59,7 +60,7 @@ struct message {
     uint64_t connection; /* messages of a node's earlier connection are ignored */
     uint64_t session, sequence, beat;
     uint64_t workload;
-    int attempt, turn;
+    int attempt, turn, advice;
     int64_t grace_ms, not_before_ms;
     bool service;
     size_t run_count;
