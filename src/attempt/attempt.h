@@ -19,6 +19,9 @@
  * or a move to the host and its undoing both fail, the attempt counts as suspended, and the agent
  * repeats the move to the host until the move succeeds.
  *
+ * Advice. Control's newest advice counts. A new agent passes the advice to the programs again,
+ * which recognise the advice by its number.
+ *
  * Crashes. `kept` contains all state that a later agent needs. ATTEMPT_ACT_SAVE precedes the
  * actions that depend on the saved state, and every report of a change. An agent that finds the
  * attempt restores `kept` and steps ATTEMPT_ADOPT.
@@ -102,6 +105,7 @@ struct attempt_kept {
     bool without_mps;    /* granted with MPS, runs without */
     bool wants_off;      /* control's newest order is to suspend */
     enum attempt_place place;
+    struct advice advice; /* newest advice to the programs */
 };
 
 /* Evidence of an attempt's end. */
@@ -137,6 +141,7 @@ enum attempt_event_kind {
     ATTEMPT_CLEARED, /* the probation is over */
     ATTEMPT_SUSPEND, /* control's order number `turn` to suspend */
     ATTEMPT_RESUME,  /* control's order number `turn` to resume */
+    ATTEMPT_ADVISE,  /* control's `advice` to the programs */
     ATTEMPT_EVICT,   /* the device asks for a suspension: `text` */
     ATTEMPT_MOVED,   /* answer to MOVE_OFF or MOVE_ON */
     ATTEMPT_GONE,    /* no process of the attempt is alive */
@@ -163,6 +168,7 @@ struct attempt_event {
     /* SEEN: the workload is ready; MPS: MPS is ready; START: no need to wait for MPS. */
     bool ready;
     int turn;                     /* SUSPEND, RESUME */
+    struct advice advice;         /* ADVISE */
     int64_t started_wall_ms;      /* SEEN */
     enum attempt_moved moved;     /* MOVED */
     struct attempt_stop stop;     /* STOP, ACQUIT */
@@ -186,6 +192,7 @@ enum attempt_action_kind {
     ATTEMPT_ACT_CHANGE,   /* report to the devices that the attempt does not use MPS */
     ATTEMPT_ACT_STAY,     /* report to the devices that the suspension failed: `text` */
     ATTEMPT_ACT_LEAVE,    /* report to the devices that the attempt has left; `failed` or not */
+    ATTEMPT_ACT_ADVISE,   /* pass `kept.advice` to the programs, replacing earlier advice */
     ATTEMPT_ACT_MOVE_OFF, /* move device memory to the host; ATTEMPT_MOVED answers */
     ATTEMPT_ACT_MOVE_ON,  /* move device memory back; ATTEMPT_MOVED answers */
     ATTEMPT_ACT_BURY,     /* write `kept.report` as the exit record, unless one exists */

@@ -110,7 +110,7 @@ static void end(struct attempt_life *life)
     if (is_untold)
         bury(life);
     bool failed = attempt_exit_is_failure(&life->exit), cleared = life->kept.report.cleared;
-    int turn = life->kept.report.turn;
+    int turn = life->kept.report.turn, advice = life->kept.report.advice;
     if (life->is_there)
         (void)life_blame(life, life->view->verdict, life->view->verdict_why);
     (void)life_blame(life, life->exit.verdict, life->exit.why);
@@ -118,6 +118,7 @@ static void end(struct attempt_life *life)
     life->kept.report = life->exit.report;
     life->kept.report.cleared = cleared;
     life->kept.report.turn = turn;
+    life->kept.report.advice = advice;
     add_refused(life);
     take_verdict(life);
     life_save(life);

@@ -133,6 +133,8 @@ static void adopt(struct attempt_life *life)
     struct attempt_kept *kept = &life->kept;
     life->spawned = true;
     kept->report.evicted = false;
+    if (kept->advice.sequence > 0)
+        life_act(life, ATTEMPT_ACT_ADVISE);
     if (kept->without_mps)
         life->traits.uses_mps = false;
     if (kept->report.suspension == SUSPENSION_NONE && kept->place == PLACE_DEVICE)
@@ -169,6 +171,17 @@ static void clear(struct attempt_life *life)
     life_report(life);
 }
 
+static void take_advice(struct attempt_life *life, const struct advice *advice)
+{
+    if (advice->sequence > life->kept.advice.sequence && !life->gone) {
+        life->kept.advice = *advice;
+        life->kept.report.advice = advice->sequence;
+        life_save(life);
+        life_act(life, ATTEMPT_ACT_ADVISE);
+    }
+    life_report(life);
+}
+
 /* Repeats the actions after an end, which an earlier agent may not have completed. */
 static void end_again(struct attempt_life *life)
 {
@@ -185,6 +198,7 @@ static void answer_after_the_end(struct attempt_life *life, const struct attempt
     else if (event->kind == ATTEMPT_ADOPT)
         end_again(life);
     else if (event->kind == ATTEMPT_SUSPEND || event->kind == ATTEMPT_RESUME ||
+             event->kind == ATTEMPT_ADVISE ||
              (event->kind == ATTEMPT_STOP && event->stop.reason == STOP_REASON_CONTROL))
         life_report(life);
 }
@@ -219,6 +233,9 @@ static void take(struct attempt_life *life, const struct attempt_event *event)
     case ATTEMPT_SUSPEND:
     case ATTEMPT_RESUME:
         suspension_order(life, event->turn, event->kind == ATTEMPT_SUSPEND);
+        break;
+    case ATTEMPT_ADVISE:
+        take_advice(life, &event->advice);
         break;
     case ATTEMPT_EVICT:
         suspension_evict(life, event->text);

@@ -306,6 +306,13 @@ static void order(struct world *w)
                                     .stop = {.reason = STOP_REASON_CONTROL, .grace_ms = grace_ms}});
         return;
     }
+    if (world_chance(w, 3)) {
+        c->advice += world_chance(w, 2);
+        const struct advice advice = {.sequence = c->advice, .batch = c->advice};
+        if (c->advice > 0)
+            tell(w, (struct attempt_event){.kind = ATTEMPT_ADVISE, .advice = advice});
+        return;
+    }
     if (world_chance(w, 2)) {
         c->turn++;
         c->wants_off = !c->wants_off;

@@ -81,6 +81,7 @@ static void hear_report(struct world *w)
     if (w->control.was_told) {
         world_check(w, now->phase >= before->phase, "a phase was undone");
         world_check(w, now->turn >= before->turn, "an order was forgotten");
+        world_check(w, now->advice >= before->advice, "advice was forgotten");
         world_check(w, now->cleared || !before->cleared, "a probation was begun again");
         if (before->phase == ATTEMPT_EXITED)
             world_check(w,
@@ -89,6 +90,8 @@ static void hear_report(struct world *w)
                             str_equal(now->text, before->text),
                         "an end was changed");
     }
+    if (now->phase < ATTEMPT_EXITED && !w->life.gone)
+        world_check(w, now->advice == w->life.kept.advice.sequence, "another advice is reported");
     if (now->phase == ATTEMPT_EXITED) {
         bool is_late = w->ended_late && now->failure == FAILURE_TIMEOUT &&
                        w->life.kept.verdict != VERDICT_GUILTY;
@@ -307,6 +310,11 @@ void world_carry_out(struct world *w, const struct attempt_action *action)
         break;
     case ATTEMPT_ACT_FORCE:
         force(w, action->again);
+        break;
+    case ATTEMPT_ACT_ADVISE:
+        world_check(w, w->has_state && w->saved.advice.sequence == w->life.kept.advice.sequence,
+                    "advice is given that is not durable");
+        w->advice_passed_on = w->life.kept.advice.sequence;
         break;
     case ATTEMPT_ACT_MOVE_OFF:
     case ATTEMPT_ACT_MOVE_ON:

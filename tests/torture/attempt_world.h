@@ -36,7 +36,7 @@ struct supervisor {
 
 struct control {
     bool granted, stops, settled;
-    int turn;
+    int turn, advice;
     bool wants_off;
     struct attempt_report told; /* newest report */
     bool was_told;
@@ -44,6 +44,7 @@ struct control {
 
 struct world {
     uint64_t seed, events, digest;
+    int advice_passed_on; /* newest advice that the present agent has passed on */
     struct rng rng;
     int64_t now_ms;
     bool calm;

@@ -58,6 +58,22 @@ static void post(struct run *r, enum control_kind kind, int64_t grace_ms)
         log_write(r->agent->log, LOG_ERROR, "stop not posted", "attempt=%s reason=memory", r->name);
 }
 
+/* Passes the newest advice to processes with the shim through their pages, and to others through
+ * the supervisor. */
+static void advise(struct run *r)
+{
+    const struct advice *advice = &r->life.kept.advice;
+    const struct control_command command = {
+        .kind = CONTROL_ADVISE,
+        .advice = {.sequence = (uint64_t)advice->sequence,
+                   .batch = (uint64_t)advice->batch,
+                   .checkpoints = (uint64_t)advice->checkpoints}};
+    session_advise(r->session, advice);
+    if (mailbox_post(r, 0, &command) < 0)
+        log_write(r->agent->log, LOG_WARN, "advice not posted", "attempt=%s reason=memory",
+                  r->name);
+}
+
 static void carry_out(struct run *r, const struct attempt_action *action)
 {
     switch (action->kind) {
@@ -94,6 +110,9 @@ static void carry_out(struct run *r, const struct attempt_action *action)
     case ATTEMPT_ACT_STAY:
     case ATTEMPT_ACT_LEAVE:
         monitor_tell(r, action);
+        break;
+    case ATTEMPT_ACT_ADVISE:
+        advise(r);
         break;
     case ATTEMPT_ACT_MOVE_OFF:
     case ATTEMPT_ACT_MOVE_ON:

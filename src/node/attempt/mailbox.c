@@ -192,6 +192,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             r->latency_at_ms[time] = clock_boot_ms();
             continue;
         }
+        if (control_notice_parse_followed(reply, &r->followed))
+            continue;
         only_numbers = false;
         int64_t grace_ms;
         if (control_notice_parse_ending(reply, &grace_ms))
@@ -235,14 +237,15 @@ bool mailbox_connect(struct run *r)
     return true;
 }
 
-/* Replaces an earlier stop or kill that was not sent yet. */
-static bool replace_end(struct mailbox *m, const struct control_command *command)
+/* Replaces an earlier stop, kill or advice that was not sent yet. */
+static bool replace_unsent(struct mailbox *m, const struct control_command *command)
 {
     list_for_each (it, &m->letters) {
         struct letter *l = list_entry(it, struct letter, link);
         if (l->command.kind != command->kind || (m->waiting && l == first_letter(m)))
             continue;
         l->command.grace_ms = command->grace_ms;
+        l->command.advice = command->advice;
         return true;
     }
     return false;
@@ -252,7 +255,7 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
 {
     struct mailbox *m = &r->mailbox;
     bool ends = is_end(command->kind);
-    if (ends && replace_end(m, command))
+    if ((ends || command->kind == CONTROL_ADVISE) && replace_unsent(m, command))
         return 0;
     struct letter *l = ends || m->count < MAILBOX_LETTERS_MAX ? calloc(1, sizeof *l) : NULL;
     if (!l)

@@ -91,6 +91,12 @@ static void obey_move(struct run *r, const struct nodemsg *msg)
     run_tell(r, &event);
 }
 
+static void obey_advice(struct run *r, const struct nodemsg *msg)
+{
+    const struct attempt_event event = {.kind = ATTEMPT_ADVISE, .advice = msg->advice};
+    run_tell(r, &event);
+}
+
 void orders_obey(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r;
@@ -109,6 +115,11 @@ void orders_obey(struct agent *a, const struct nodemsg *msg)
         r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;
         if (r)
             obey_move(r, msg);
+        break;
+    case NODEMSG_ADVISE:
+        r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;
+        if (r)
+            obey_advice(r, msg);
         break;
     case NODEMSG_SETTLE:
         r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;

@@ -61,6 +61,9 @@ static const struct field kept_members[] = {
     FIELD("without_mps", without_mps),
     FIELD("wants_off", wants_off),
     FIELD("place", place, .names = &place_names),
+    FIELD("advice_sequence", advice.sequence, .flags = FIELD_NEWER),
+    FIELD("advice_batch", advice.batch, .most = ADVICE_BATCH_MAX, .flags = FIELD_NEWER),
+    FIELD("advice_checkpoints", advice.checkpoints, .flags = FIELD_NEWER),
 };
 static const struct fields kept_fields = FIELDS(OF, kept_members);
 #undef OF

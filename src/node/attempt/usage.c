@@ -76,6 +76,19 @@ static void measure_protection(struct run *r, const struct process_table *table,
     usage->limit_count = session_limits(r->session, usage->limits);
 }
 
+/* Writes the newest advice that a program has followed. The numbers are claims of the programs. */
+static void measure_advice(const struct run *r, struct attempt_usage *usage)
+{
+    struct control_followed followed = r->followed, seen;
+    uint64_t newest = (uint64_t)r->life.kept.advice.sequence;
+    if (session_followed(r->session, &seen.sequence, &seen.batch) &&
+        (seen.sequence > followed.sequence || followed.batch == 0))
+        followed = seen;
+    usage->advice_used = followed.sequence < newest ? followed.sequence : newest;
+    usage->batch_used =
+        followed.batch < (uint64_t)ADVICE_BATCH_MAX ? followed.batch : (uint64_t)ADVICE_BATCH_MAX;
+}
+
 static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,
                         struct attempt_usage *usage)
 {
@@ -107,6 +120,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     usage->latency_ms = answered ? (double)latency->us_10s / 1000 : -1;
     usage->requests_10s = answered ? latency->requests_10s : 0;
     usage->latency_since_ms = answered ? now_ms - answered_ms + LATENCY_WINDOW_MS : -1;
+    measure_advice(r, usage);
     r->cpu_ticks = ticks;
     r->cpu_at_ms = now_ms;
 }

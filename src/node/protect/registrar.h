@@ -126,6 +126,11 @@ double session_busy_fraction(struct session *s, int64_t now_us);
 /* Turns the gate off if the launches of this task are too long for a gate. Returns whether the gate
  * is off for that reason. */
 bool session_look_for_coarse(struct session *s);
+/* Writes the newest advice into the limits page. NULL is allowed. */
+void session_advise(struct session *s, const struct advice *advice);
+/* Returns the newest advice that a process says it has followed, and the batch size that this
+ * process used last. Returns false if there is none. NULL is allowed. */
+bool session_followed(const struct session *s, uint64_t *ret_sequence, uint64_t *ret_batch);
 /* Returns the ledger, which the supervisor keeps open; -1: without protection. */
 int session_ledger_fd(const struct session *s);
 /* Writes the path of the socket of a session with this name. Returns false if the path does not fit

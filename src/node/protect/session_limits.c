@@ -234,6 +234,37 @@ void session_fill_limits(struct session *s)
     }
 }
 
+void session_advise(struct session *s, const struct advice *advice)
+{
+    struct limits_page *page = s ? s->limits.page : NULL;
+    if (!page)
+        return;
+    atomic_store(&page->batch, (uint64_t)advice->batch);
+    atomic_store(&page->checkpoint, (uint64_t)advice->checkpoints);
+    atomic_store(&page->advice_sequence, (uint64_t)advice->sequence);
+    limits_changed(s);
+}
+
+bool session_followed(const struct session *s, uint64_t *ret_sequence, uint64_t *ret_batch)
+{
+    uint64_t sequence = 0, batch = 0;
+    if (!s)
+        return false;
+    list_for_each (it, &s->members) {
+        const struct member *m = list_entry(it, struct member, link);
+        const struct status_page *page = m->status.page;
+        uint64_t used = page ? atomic_load(&page->advice_used) : 0;
+        uint64_t size = page ? atomic_load(&page->batch_used) : 0;
+        if (used > sequence || (used == sequence && size > batch)) {
+            sequence = used;
+            batch = size;
+        }
+    }
+    *ret_sequence = sequence;
+    *ret_batch = batch;
+    return sequence > 0 || batch > 0;
+}
+
 bool session_look_for_coarse(struct session *s)
 {
     uint64_t count = s->ended_counters[STATUS_launches_coarse];
