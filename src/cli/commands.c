@@ -77,6 +77,11 @@ static const struct option cancel_options[] = {
      NULL},
     CONNECTION_OPTIONS,
     OPTIONS_END};
+static const struct option advise_options[] = {
+    {"batch", 'b', "N", "samples in a batch; 0 withdraws the advice", NULL},
+    {"checkpoint", 0, NULL, "request a checkpoint", NULL},
+    CONNECTION_OPTIONS,
+    OPTIONS_END};
 static const struct option socket_options[] = {CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option wait_options[] = {
     {"timeout", 0, "TIME", "stop waiting after TIME, such as 10m (default: wait for ever)", NULL},
@@ -415,6 +420,22 @@ static const struct command commands[] = {
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
         .run = resume_command,
+    },
+    {
+        .name = "advise",
+        .operands = "WORKLOAD…",
+        .summary = "advise a batch size to workloads, or request a checkpoint",
+        .description = "Passes advice to the programs of a workload that use libgpumux. A program "
+                       "follows the advice at its next step, and keeps its smallest and its "
+                       "largest batch size. 'gpumux describe' shows the advice and the batch size "
+                       "in use. The batch size also applies to later attempts.",
+        .options = advise_options,
+        .examples = EXAMPLES({"gpumux advise --batch 64 train", "use batches of 64 samples"},
+                             {"gpumux advise --checkpoint train", "save a checkpoint soon"}),
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = advise_command,
     },
     {
         .name = "wait",

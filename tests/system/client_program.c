@@ -3,12 +3,17 @@
  *
  *   client_program facts        prints the library's facts, one per line
  *   client_program train        reports 1,000 samples a second, in ten steps, until ended
+ *   client_program follow [cuda]  trains with the batch size that gpumux advises, prints each new
+ *                               size and each request for a checkpoint; cuda: uses the driver, so
+ *                               that the process has pages
  *   client_program answer FILE  answers 200 requests per second, each in the microseconds
  *                               that FILE contains
  *   client_program serve FILE   reports ready once FILE exists, prints the result of the
  *                               call, and waits
  */
+#include <dlfcn.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +25,8 @@ enum {
     STEP_SAMPLES = 100,
     LOOK_US = 20000,
     READY_WAIT_MS = 60000,
-    ANSWER_US = 5000
+    ANSWER_US = 5000,
+    FOLLOW_US = 20000,
 };
 
 static void print_facts(const struct gpumux *g)
@@ -42,6 +48,26 @@ static void train(struct gpumux *g)
         if (gpumux_report_progress(g, samples) < 0)
             puts("not heard");
         usleep(STEP_US);
+    }
+}
+
+static void follow(struct gpumux *g, bool uses_cuda)
+{
+    uint64_t samples = 0, last = 0;
+    void *driver = uses_cuda ? dlopen("libcuda.so.1", RTLD_NOW) : NULL;
+    int (*init)(unsigned) = driver ? (int (*)(unsigned))(uintptr_t)dlsym(driver, "cuInit") : NULL;
+    if (uses_cuda && (!init || init(0) != 0))
+        puts("no driver");
+    for (;; usleep(FOLLOW_US)) {
+        uint64_t batch = gpumux_batch_size(g, 7);
+        if (batch != last)
+            printf("batch %" PRIu64 "\n", batch);
+        if (gpumux_checkpoint_wanted(g))
+            puts("checkpoint");
+        fflush(stdout);
+        gpumux_use_batch(g, batch);
+        (void)gpumux_report_progress(g, samples += batch);
+        last = batch;
     }
 }
 
@@ -74,6 +100,8 @@ int main(int argc, char **argv)
         print_facts(g);
     else if (argc == 2 && strcmp(argv[1], "train") == 0)
         train(g);
+    else if (argc <= 3 && argc >= 2 && strcmp(argv[1], "follow") == 0)
+        follow(g, argc == 3);
     else if (argc == 3 && strcmp(argv[1], "answer") == 0)
         answer(g, argv[2]);
     else if (argc == 3 && strcmp(argv[1], "serve") == 0)

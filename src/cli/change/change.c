@@ -1,5 +1,6 @@
-/* gpumux cancel, requeue, suspend, resume, drain, undrain, enable, disable: one request for
+/* gpumux cancel, requeue, suspend, resume, advise, drain, undrain, enable, disable: one request for
  * each operand. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,46 @@ static int tell_waiting(struct error *e, struct client *c, const json_t *answer)
 int resume_command(const struct invocation *in)
 {
     return change_each(in, "workloads", "/resume", NULL, tell_waiting);
+}
+
+static int usage_of_advise(const char *what)
+{
+    fprintf(stderr, "gpumux: advise: %s\n", what);
+    return COMMAND_USAGE;
+}
+
+static bool parse_batch(const char *text, int64_t *ret)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    long long size = strtoll(text, &end, 10);
+    *ret = size;
+    return *end == '\0' && errno == 0 && size <= ADVICE_BATCH_MAX;
+}
+
+int advise_command(const struct invocation *in)
+{
+    const char *batch = option_value(in, "batch");
+    bool checkpoint = option_given(in, "checkpoint");
+    int64_t size = 0;
+    if (!batch && !checkpoint)
+        return usage_of_advise("give --batch N, --checkpoint or both");
+    if (batch && !parse_batch(batch, &size))
+        return usage_of_advise("--batch must be a number of samples; 0: the workload's own");
+    json_t *body = json_object();
+    if (batch)
+        json_object_set_new(body, "batch", json_integer(size));
+    if (checkpoint)
+        json_object_set_new(body, "checkpoint", json_true());
+    char *text = body ? json_dumps(body, 0) : NULL;
+    json_decref(body);
+    if (!text)
+        return usage_of_advise("out of memory");
+    int status = change_each(in, "workloads", "/advise", text, NULL);
+    free(text);
+    return status;
 }
 
 int drain_command(const struct invocation *in)

@@ -11,6 +11,7 @@ int cancel_command(const struct invocation *in);
 int requeue_command(const struct invocation *in);
 int suspend_command(const struct invocation *in);
 int resume_command(const struct invocation *in);
+int advise_command(const struct invocation *in);
 int drain_command(const struct invocation *in);
 int undrain_command(const struct invocation *in);
 int enable_command(const struct invocation *in);

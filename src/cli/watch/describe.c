@@ -104,6 +104,31 @@ static void show_usage(const json_t *w)
     str_done(&protection);
 }
 
+/* The advice that the workload was given, and the part that it has followed. */
+static void show_advice(const json_t *w)
+{
+    const json_t *usage = json_object_get(w, "usage");
+    long long sequence = json_number(w, "advice", 0), batch = json_number(w, "batch_advised", 0);
+    long long checkpoints = json_number(w, "checkpoints_requested", 0);
+    long long batch_used = json_number(usage, "batch_used", 0);
+    bool is_followed = json_number(usage, "advice_used", 0) >= sequence;
+    char size[SHOW_TEXT_MAX] = "", saves[SHOW_TEXT_MAX] = "", used[SHOW_TEXT_MAX] = "";
+    if (batch > 0)
+        snprintf(size, sizeof size, "batch size %lld, ", batch);
+    if (checkpoints > 0)
+        snprintf(saves, sizeof saves, "%lld checkpoint%s, ", checkpoints,
+                 checkpoints == 1 ? "" : "s");
+    if (batch_used > 0)
+        snprintf(used, sizeof used, "; batch size in use %lld", batch_used);
+    char line[SHOW_TEXT_MAX * 4];
+    snprintf(line, sizeof line, "%s%s%s%s", size, saves,
+             is_followed ? "followed" : "not followed yet", used);
+    if (sequence > 0)
+        field("Advice", line);
+    else if (batch_used > 0)
+        field("Advice", used + strlen("; "));
+}
+
 static void show_attempts(const json_t *w)
 {
     static const char *const titles[] = {"ATTEMPT", "NODE", "DEVICES", "UUIDS", "STARTED",
@@ -166,6 +191,7 @@ static int show(const json_t *w)
     show_needs(w);
     field("Node", json_text(w, "node", ""));
     show_usage(w);
+    show_advice(w);
     field_time("Submitted", w, "submitted");
     field_time("Started", w, "started");
     field_time("Ended", w, "ended");
