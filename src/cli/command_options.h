@@ -1,4 +1,4 @@
-/* Options that several commands share, used only by the table in commands.c. */
+/* Options that several commands share, and the long list of sim; used only by commands.c. */
 #pragma once
 #include "cli/command.h"
 
@@ -121,3 +121,67 @@
     {"swappable", 0, NULL, "of a task with a quota: while a service needs the device memory of "   \
      "the task, the task waits and its memory is in host memory", "swappable"}
 /* clang-format on */
+
+/* sim */
+#define SIM_OPTIONS                                                                                \
+    {"trace", 0, "FILE",                                                                           \
+     "read arrivals from FILE, a CSV file with one workload per line ('-': standard input), or "   \
+     "use "                                                                                        \
+     "a built-in trace: philly, tasks-300 (default), poisson, bursty, diurnal",                    \
+     NULL},                                                                                        \
+        {"nodes", 0, "NxMxMODEL[:MEM]",                                                            \
+         "simulate N nodes with M devices each, such as 5x4xH200:24g (default); commas separate "  \
+         "groups; models: H200, H100, B200, A100, A10, L4, V100, T4, RTX4090, RTX3090",            \
+         NULL},                                                                                    \
+        {"policy", 0, "POLICY,…",                                                                  \
+         "compare these policies, or all (default gpumux); POLICY-PART is POLICY without that "    \
+         "part",                                                                                   \
+         NULL},                                                                                    \
+        {"without", 0, "PART,…",                                                                   \
+         "leave these parts out of every policy: tuner, predictor, optimizer, matching, gate",     \
+         NULL},                                                                                    \
+        {"ablate", 0, "PART,…",                                                                    \
+         "also run every policy without each of these parts, and without all of them", NULL},      \
+        {"jobs", 0, "N",                                                                           \
+         "number of workloads to take from the trace; a shorter trace is repeated", NULL},         \
+        {"rate", 0, "X,…", "multiply the arrival rate of the trace by X (default 1)", NULL},       \
+        {"load", 0, "X,…",                                                                         \
+         "scale the arrival rate so that, without sharing, the tasks would keep X times as many "  \
+         "devices busy as the cluster has; cannot be combined with --rate",                        \
+         NULL},                                                                                    \
+        {"mix", 0, "MODEL[:BATCH]=WEIGHT,…",                                                       \
+         "relative frequency of models and batch sizes, for workloads whose trace names no model", \
+         NULL},                                                                                    \
+        {"services", 0, "N",                                                                       \
+         "number of services with SLOs, which start before all tasks (default 0)", NULL},          \
+        {"faults", 0, "X", "mean number of GPU faults per device and day (default 0)", NULL},      \
+        {"outages", 0, "X", "mean number of outages per node and day (default 0)", NULL},          \
+        {"outage-minutes", 0, "X", "mean duration of an outage in minutes (default 10)", NULL},    \
+        {"seed", 0, "N", "seed of the trace and of all random numbers (default 1)", NULL},         \
+        {"seeds", 0, "N",                                                                          \
+         "run the same trace with N consecutive seeds, and report means (default 1)", NULL},       \
+        {"noise", 0, "X", "relative noise added to each simulated slowdown (default 0.05)", NULL}, \
+        {"estimate-error", 0, "X",                                                                 \
+         "error of declared run times: standard deviation of log(declared / true run time) "       \
+         "(default "                                                                               \
+         "0.3)",                                                                                   \
+         NULL},                                                                                    \
+        {"max-neighbours", 0, "N", "largest number of workloads on one device (default 4)", NULL}, \
+        {"threads", 0, "N", "number of simulations at a time (default: one for each CPU core)",    \
+         NULL},                                                                                    \
+        {"out", 0, "DIR",                                                                          \
+         "write report.html, and CSV files of workloads, devices and use over time, to DIR; a "    \
+         "campaign "                                                                               \
+         "that was interrupted continues from DIR",                                                \
+         NULL},                                                                                    \
+        {"json", 0, NULL, "print JSON instead of a table", NULL},                                  \
+        {"explain", 0, "N",                                                                        \
+         "print how the first policy judges each group of equivalent devices when workload N "     \
+         "arrives",                                                                                \
+         NULL},                                                                                    \
+    {                                                                                              \
+        "validate", 0, "TABLE",                                                                    \
+            "simulate nothing; print the errors of the contention model on the measured pairs in " \
+            "TABLE",                                                                               \
+            NULL                                                                                   \
+    }

@@ -48,7 +48,7 @@ void advise_user(struct cluster *c, const struct cluster_event *event)
     if (!w)
         return;
     if (why) {
-        action_reply(c, event->request, -ERR_CONFLICT, "%s", why);
+        action_refuse(c, event->request, -ERR_CONFLICT, "%s", why);
         return;
     }
     struct advice *advice = &w->status.advice;
@@ -62,5 +62,5 @@ void advise_user(struct cluster *c, const struct cluster_event *event)
     action_log(c, event_advised, w->id, w->status.attempts_total,
                w->node ? w->node->info.name : NULL, "batch size %lld, %d checkpoint%s requested",
                (long long)advice->batch, advice->checkpoints, advice->checkpoints == 1 ? "" : "s");
-    action_reply(c, event->request, 0, "%s", "");
+    action_accept(c, event->request);
 }
