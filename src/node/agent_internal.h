@@ -138,7 +138,7 @@ struct run {
     double busy_fraction;             /* of a service, at the last look; < 0: unknown */
     struct control_latency latency[CONTROL_TIMES]; /* latest values from the supervisor */
     int64_t latency_at_ms[CONTROL_TIMES];
-    struct control_followed followed;              /* latest value from the supervisor */
+    struct control_followed followed; /* latest value from the supervisor */
 };
 
 /* An event of an attempt's state machine that arrived during other actions. */

@@ -76,7 +76,7 @@ struct control_command {
     int64_t grace_ms;
     int signal;
     uint64_t samples;
-    enum control_time time; /* of CONTROL_LATENCY */
+    enum control_time time;           /* of CONTROL_LATENCY */
     struct control_advice advice;     /* ADVISE */
     struct control_followed followed; /* ADVICE */
     uint64_t offset;
