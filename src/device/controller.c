@@ -12,6 +12,7 @@ enum {
     SMOOTH_COUNT = 16,  /* requests that the load is at least smoothed over */
     SMOOTH_MS_MAX = 20000,
     SILENCE_MS = 1000,
+    REST_MS = 600,       /* a task with longer kernels than this has no gate */
     SILENCE_COUNT = 4,   /* requests that would have been expected */
     LOWER_MS = 5000,     /* before a lower octave is believed */
     FIRST_LOAD_MS = 300, /* before the first octave is chosen */
@@ -39,7 +40,9 @@ enum {
     KERNEL_MS = 10000,
 };
 
+/* Pairs without MPS, and pairs judged by bursts, are pairs of their own. */
 static const uint64_t WITHOUT_MPS = UINT64_C(0x9e3779b97f4a7c15);
+static const uint64_t BY_BURSTS = UINT64_C(0xd1b54a32d192ed03);
 static const double OCTAVE_SLACK = 0.9;
 static const double RELIEF = 0.5;      /* × the late requests before, if a safer setting helps */
 static const double RECORD_MAX = 3000; /* requests */
@@ -495,6 +498,23 @@ static int64_t settle_ms(const struct controller *c, const struct controller_loo
     return (ms < SETTLE_MS_MAX ? (int64_t)ms : SETTLE_MS_MAX) + c->backlog_ms;
 }
 
+/* Adds to the measured speed of the tasks. Speeds are compared beside a service that works: time in
+ * which the service is silent, or the tasks rest by themselves, says nothing about a setting. */
+static void add_speed(struct controller *c, const struct controller_look *look, double passed_ms,
+                      struct controller_record *r)
+{
+    double rested_ms = c->resting_ms;
+    c->resting_ms = look->work > 0 ? 0 : rested_ms + passed_ms;
+    if (!(look->work > 0) || rested_ms >= REST_MS || c->silent_ms > SILENCE_MS)
+        return;
+    r->work += look->work;
+    r->work_ms += passed_ms + rested_ms;
+    if (r->work_ms > SPEED_MS_MAX) {
+        r->work *= SPEED_MS_MAX / r->work_ms;
+        r->work_ms = SPEED_MS_MAX;
+    }
+}
+
 static void remember(struct controller *c, const struct controller_look *look, double passed_ms)
 {
     bool is_held = c->neighbours == 0 || c->is_learning;
@@ -509,14 +529,7 @@ static void remember(struct controller *c, const struct controller_look *look, d
     }
     if (is_held)
         return;
-    if (look->work >= 0) {
-        r->work += look->work;
-        r->work_ms += passed_ms;
-        if (r->work_ms > SPEED_MS_MAX) {
-            r->work *= SPEED_MS_MAX / r->work_ms;
-            r->work_ms = SPEED_MS_MAX;
-        }
-    }
+    add_speed(c, look, passed_ms, r);
     double spare = controller_allowed(look) * answered - late;
     if (!c->is_trial)
         c->budget = fmax(-BUDGET_MAX, fmin(BUDGET_MAX, c->budget + spare));
@@ -682,8 +695,11 @@ static struct controller_look sane(const struct controller_look *claims)
     look.kernel_us = bounded(look.kernel_us, 0);
     if (look.late > look.answered)
         look.late = look.answered;
-    if (!look.has_mps && look.neighbours != 0) /* another pair: other settings suit it */
-        look.neighbours = look.neighbours == WITHOUT_MPS ? 1 : look.neighbours ^ WITHOUT_MPS;
+    if (look.neighbours != 0) {
+        uint64_t key = look.neighbours ^ (look.has_mps ? 0 : WITHOUT_MPS) ^
+                       (look.has_requests ? 0 : BY_BURSTS);
+        look.neighbours = key != 0 ? key : 1;
+    }
     return look;
 }
 

@@ -172,6 +172,7 @@ struct controller {
     int64_t backlog_ms;                     /* for which requests suffer from the last setting */
     int64_t calm_ms;                        /* time of the last danger or change */
     double silent_ms;                       /* without a request or burst */
+    double resting_ms;                      /* without work of the tasks */
     double lower_ms;                        /* for which the load was lower than `octave` */
     int64_t failed_ms[CONTROLLER_SETTINGS]; /* last danger under each setting */
     uint64_t service, neighbours;

@@ -318,7 +318,7 @@ static void look(struct loop *l)
     l->work_us += w->work_us;
     world_clear(w);
     w->limits = l->answer.limits;
-    w->has_tasks = l->neighbours != 0;
+    w->has_tasks = l->neighbours != 0 && !l->tasks_rest;
 }
 
 void loop_run(struct loop *l, double seconds)

@@ -81,7 +81,8 @@ struct loop {
     struct rng noise;
     int64_t now_ms;
     uint64_t neighbours;
-    bool is_traced; /* print changes */
+    bool tasks_rest; /* the tasks are there and do nothing */
+    bool is_traced;  /* print changes */
     int changes, paused_looks, looks;
     double answered, late, latency_us, work_us; /* since loop_clear() */
     struct controller_bursts alone[CONTROLLER_KINDS], beside[CONTROLLER_KINDS];

@@ -263,6 +263,38 @@ static void slow_host_blames_no_setting(void **state)
     assert_true(back >= 8);
 }
 
+/* Tasks that rest between rounds of work, as during an evaluation, do not make a setting slow. */
+static void resting_tasks_leave_speeds_alone(void **state)
+{
+    enum { ROUNDS = 10, REST_US = 8000000 };
+    static struct loop l;
+    static struct controller_memory memory;
+    struct scenario s = bursty();
+    struct controller_solo solo = {0};
+    (void)state;
+    s.share = 0.95;
+    s.task_share = 0.95;
+    s.wait = 0;
+    for (int seed = 0; seed < 10; seed++) {
+        double best = run_fixed(&s, (uint64_t)seed, CONTROLLER_FREE, &solo, 2, 20).speed;
+        controller_memory_init(&memory);
+        loop_init(&l, &s, (uint64_t)seed, &memory);
+        for (int i = 0; i < ROUNDS; i++) {
+            loop_run(&l, 6);
+            l.tasks_rest = true;
+            l.w.next_arrival_us = l.w.now_us + REST_US;
+            loop_run(&l, REST_US / 1e6);
+            l.tasks_rest = false;
+        }
+        loop_clear(&l);
+        loop_run(&l, 20);
+        if (is_verbose())
+            printf("resting %d: %.3f of %.3f, at the end %s\n", seed, loop_outcome(&l).speed, best,
+                   l.answer.why);
+        assert_true(loop_outcome(&l).speed >= 0.97 * best);
+    }
+}
+
 static void idle_service_is_measured_when_it_works(void **state)
 {
     static struct loop l;
@@ -467,6 +499,7 @@ int main(void)
         cmocka_unit_test(changes_are_bounded_beside_a_restless_load),
         cmocka_unit_test(silence_changes_no_setting),
         cmocka_unit_test(slow_host_blames_no_setting),
+        cmocka_unit_test(resting_tasks_leave_speeds_alone),
         cmocka_unit_test(idle_service_is_measured_when_it_works),
         cmocka_unit_test(unreachable_target_never_pauses_tasks),
         cmocka_unit_test(memory_is_used_at_once),
