@@ -94,7 +94,9 @@ static uint64_t lacking_on(const struct agent *a, int device)
         int place = is_service(r) && r->own.terms.quota_bytes > 0 ? place_of(r, device) : -1;
         if (place >= 0)
             session_read_room(r->session, place, &room);
-        sum += room.lacking_bytes;
+        /* A service claims what it lacks: no claim beyond its quota and a context is believed. */
+        uint64_t most = r->own.terms.quota_bytes + LIMITS_CONTEXT_BYTES;
+        sum += room.lacking_bytes < most ? room.lacking_bytes : most;
     }
     return sum;
 }
