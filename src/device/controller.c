@@ -29,8 +29,7 @@ enum {
     FALL_MS = 15000,    /* in which a safer setting must help */
     FORGIVE_MS = 30000, /* without danger, before the wait is short again */
     SPEED_MS_SURE = 3000,
-    SPEED_MS_LEAST = 1000, /* of a measured speed */
-    SPEED_MS_MAX = 20000,  /* older work loses weight */
+    SPEED_MS_MAX = 20000, /* older work loses weight */
     PROBE_MS_LEAST = 300,
     PROBE_MS = 1000,
     PROBE_AGAIN_MS = 5000,
@@ -49,6 +48,7 @@ static const double RECORD_MAX = 3000; /* requests */
 static const double FASTER = 1.01;     /* that justifies a less safe setting */
 static const double SLOWER = 0.9;      /* × another speed: decided at once */
 static const double SWAP = 1.02;       /* × the speed of the present setting */
+static const double LATE_LEAST = 0.01; /* decayed weight of late requests that is shown */
 static const double TRIAL_PART = 0.1;  /* of the allowed late requests */
 static const double TRIAL_CREDIT_FIRST = 8, TRIAL_CREDIT_MAX = 8, TRIAL_COST = 1;
 static const double OCCUPIED_LOOK_MAX = 2; /* a burst may have begun before the look */
@@ -78,20 +78,15 @@ __attribute__((format(printf, 2, 3))) static void explain(struct controller *c, 
 
 /* ---- speeds ---- */
 
-static bool is_measured(const struct controller_record *r)
-{
-    return r->work_ms >= SPEED_MS_LEAST && r->work > 0;
-}
-
 /* Returns the measured speed, or the assumed one relative to the setting in force. */
 static double speed_of(struct controller *c, int s)
 {
     const struct controller_record *r = controller_record_of(c, s),
                                    *now = controller_record_of(c, c->setting);
     double prior = controller_prior_speed(s), prior_now = controller_prior_speed(c->setting);
-    if (is_measured(now) && is_measured(r))
+    if (controller_is_measured(now) && controller_is_measured(r))
         return r->work / r->work_ms;
-    if (is_measured(now) && prior_now > 0)
+    if (controller_is_measured(now) && prior_now > 0)
         return now->work / now->work_ms * prior / prior_now;
     return prior;
 }
@@ -320,7 +315,7 @@ static int next_faster(struct controller *c, const struct controller_look *look)
 static int next_unmeasured(struct controller *c, const struct controller_look *look)
 {
     const struct controller_record *now = controller_record_of(c, c->setting);
-    if (!is_measured(now))
+    if (!controller_is_measured(now))
         return -1;
     if (c->setting < CONTROLLER_STRICT_1000)
         return controller_record_of(c, CONTROLLER_STRICT_1000)->work_ms < SPEED_MS_LEAST
@@ -331,7 +326,7 @@ static int next_unmeasured(struct controller *c, const struct controller_look *l
         controller_record_of(c, next)->work_ms >= SPEED_MS_LEAST)
         return -1;
     for (int s = c->setting - 1; s >= 0; s--)
-        if (is_measured(controller_record_of(c, s)))
+        if (controller_is_measured(controller_record_of(c, s)))
             return speed_of(c, s) * FASTER < speed_of(c, c->setting) ? next : -1;
     return -1;
 }
@@ -342,11 +337,11 @@ static int measured_faster(struct controller *c, const struct controller_look *l
     const struct controller_record *now = controller_record_of(c, c->setting);
     int best = -1;
     double best_speed = now->work / fmax(1, now->work_ms) * SWAP;
-    if (!is_measured(now))
+    if (!controller_is_measured(now))
         return -1;
     for (int s = 0; s < CONTROLLER_PAUSE; s++) {
         const struct controller_record *r = controller_record_of(c, s);
-        if (s == c->setting || r->trust != CONTROLLER_SAFE || !is_measured(r) ||
+        if (s == c->setting || r->trust != CONTROLLER_SAFE || !controller_is_measured(r) ||
             !controller_is_possible(c, look, s) || r->work / r->work_ms <= best_speed)
             continue;
         best = s;
@@ -379,7 +374,7 @@ static void pass_trial(struct controller *c)
     const struct controller_record *r = controller_record_of(c, c->setting);
     c->is_trial = false;
     double least = c->back > c->setting ? (1 + FASTER) / 2 : 1;
-    if (is_measured(back) && is_measured(r) &&
+    if (controller_is_measured(back) && controller_is_measured(r) &&
         r->work / r->work_ms < back->work / back->work_ms * least) {
         explain(c, "%s was no faster for tasks", controller_setting_name(c->setting));
         settle(c, c->back);
@@ -649,6 +644,7 @@ static void answer(struct controller *c, const struct controller_look *look, int
                    bool was_learning, struct controller_answer *ret)
 {
     struct controller_aim aim = controller_aim_of(c, look);
+    bool is_beside = c->neighbours != 0;
     const struct controller_record *r = controller_record_of(c, c->setting);
     struct controller_facts facts = {.reports_requests = look->reports_requests,
                                      .allowed_stretch = aim.stretch,
@@ -673,9 +669,11 @@ static void answer(struct controller *c, const struct controller_look *look, int
         .stretch = controller_stretch(&c->evidence),
         .allowed_stretch = aim.stretch,
         .solo_latency_us = controller_solo_of(c)->latency_us,
-        .task_speed = c->neighbours != 0 && is_measured(r) ? 1000 * r->work / r->work_ms : -1};
+        .task_speed = is_beside && controller_is_measured(r) ? 1000 * r->work / r->work_ms : -1,
+        .task_fraction = is_beside ? controller_pair_fraction(controller_pair_of(c), setting) : -1};
     if (look->slo_us > 0 && c->evidence.recent > 0)
-        ret->late_fraction = c->evidence.recent_late / c->evidence.recent;
+        ret->late_fraction =
+            c->evidence.recent_late < LATE_LEAST ? 0 : c->evidence.recent_late / c->evidence.recent;
     say_why(c, ret);
 }
 

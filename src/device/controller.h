@@ -147,6 +147,8 @@ struct controller_answer {
     double stretch, allowed_stretch; /* 0: unknown */
     double solo_latency_us;          /* with tasks held; 0: unknown */
     double task_speed;               /* work per second under this setting; < 0: unknown */
+    /* task_speed ÷ the highest speed measured for this pair, 0 to 1; < 0: unknown */
+    double task_fraction;
     char why[CONTROLLER_WHY_MAX];
 };
 

@@ -38,6 +38,8 @@ static inline const struct controller_solo *controller_solo_of(const struct cont
 
 /* ---- memory ---- */
 
+enum { SPEED_MS_LEAST = 1000 }; /* of a measured speed */
+
 /* Return the place of a pair or service, created if necessary; `ret_is_new` may be NULL. */
 int32_t controller_pair_place(struct controller_memory *m, uint64_t service, uint64_t neighbours,
                               int octave, bool *ret_is_new);
@@ -53,6 +55,11 @@ void controller_pair_inherit(struct controller_pair *to, const struct controller
 /* Copies speeds that are not yet measured at this load, with the weight of `least_ms`. */
 void controller_pair_fill_speeds(struct controller_pair *to, const struct controller_pair *from,
                                  double least_ms);
+/* Returns whether the tasks' speed was measured for long enough. */
+bool controller_is_measured(const struct controller_record *r);
+/* Returns the tasks' speed under `setting` ÷ the highest speed measured for the pair, 0 for a
+ * pause; -1: the setting is not measured. */
+double controller_pair_fraction(const struct controller_pair *p, enum controller_setting setting);
 /* Adds what is known about the service alone. `is_whole`: no task worked since the last look. */
 void controller_solo_learn(struct controller_solo *s, const struct controller_look *look,
                            double passed_ms, double alone_ms, bool is_whole);

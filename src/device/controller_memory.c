@@ -77,6 +77,23 @@ int32_t controller_pair_place(struct controller_memory *m, uint64_t service, uin
     return oldest;
 }
 
+bool controller_is_measured(const struct controller_record *r)
+{
+    return r->work_ms >= SPEED_MS_LEAST && r->work > 0;
+}
+
+double controller_pair_fraction(const struct controller_pair *p, enum controller_setting setting)
+{
+    const struct controller_record *now = &p->records[setting];
+    double fastest = 0;
+    if (setting == CONTROLLER_PAUSE)
+        return 0;
+    for (int s = 0; s < CONTROLLER_SETTINGS; s++)
+        if (controller_is_measured(&p->records[s]))
+            fastest = fmax(fastest, p->records[s].work / p->records[s].work_ms);
+    return controller_is_measured(now) ? now->work / now->work_ms / fastest : -1;
+}
+
 int32_t controller_solo_place(struct controller_memory *m, uint64_t service)
 {
     int32_t oldest = 0;

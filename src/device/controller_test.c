@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "device/controller_fixture.h"
+#include "device/controller_internal.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SEEDS = 24 };
@@ -491,6 +492,21 @@ static void random_looks_never_break_the_controller(void **state)
     }
 }
 
+static void task_speed_is_relative_to_fastest(void **state)
+{
+    (void)state;
+    struct controller_pair pair = {.service = 1};
+    struct controller_record *records = pair.records;
+    assert_true(controller_pair_fraction(&pair, CONTROLLER_DUE) == -1);
+    assert_true(controller_pair_fraction(&pair, CONTROLLER_PAUSE) == 0);
+    records[CONTROLLER_DUE] = (struct controller_record){.work = 3000, .work_ms = 2000};
+    assert_true(controller_pair_fraction(&pair, CONTROLLER_DUE) == 1);
+    records[CONTROLLER_FREE] = (struct controller_record){.work = 2000, .work_ms = 1000};
+    records[CONTROLLER_STRICT_250] = (struct controller_record){.work = 900, .work_ms = 100};
+    assert_true(controller_pair_fraction(&pair, CONTROLLER_DUE) == 0.75);
+    assert_true(controller_pair_fraction(&pair, CONTROLLER_STRICT_250) == -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +523,7 @@ int main(void)
         cmocka_unit_test(failed_pause_gives_up_after_10_s),
         cmocka_unit_test(stricter_limits_protect_both_services),
         cmocka_unit_test(random_looks_never_break_the_controller),
+        cmocka_unit_test(task_speed_is_relative_to_fastest),
     };
     return cmocka_run_group_tests_name("controller", tests, NULL, NULL);
 }
