@@ -232,6 +232,10 @@ struct node_link;
 /* Returns the facts of a user's spec that policies need, for this cluster. */
 struct policy_known control_known(struct control *c, const struct cluster *cluster,
                                   const char *user, const struct workload_spec *spec);
+/* Returns the lowest latency in ms that the service reached alone on a device, according to earlier
+ * attempts; 0: unknown, or a spec without SLO. */
+double control_alone_ms(const struct control *c, const char *user,
+                        const struct workload_spec *spec);
 /* Passes a node's report of one device to learning. The link lists the device's attempts. */
 void control_learn(struct control *c, const struct node_link *link, const char *node,
                    const struct device_usage *usage, const struct forecast_device *type);

@@ -215,6 +215,32 @@ struct program_alone *program_alone_add(struct program *program, uint64_t device
     return alone;
 }
 
+static double lower(double a, double b)
+{
+    return a > 0 && (b == 0 || a < b) ? a : b;
+}
+
+static double lowest_ms(const struct program *program)
+{
+    double lowest = 0;
+    for (size_t i = 0; i < program->alone_count; i++)
+        if (program->alone[i].requests.count >= PROGRAM_REQUESTS_MIN)
+            lowest = lower(program->alone[i].requests.p99, lowest);
+    return lowest;
+}
+
+double programs_alone_ms(const struct programs *p, const struct program *program)
+{
+    const struct program *own = programs_at(p, programs_find(p, program->key));
+    double lowest = own ? lowest_ms(own) : 0;
+    if (lowest > 0)
+        return lowest;
+    for (size_t i = 1; i < PROGRAMS_MAX; i++)
+        if (p->items[i] && p->items[i]->family == program->family)
+            lowest = lower(lowest_ms(p->items[i]), lowest);
+    return lowest;
+}
+
 /* ---- beside others ---- */
 
 static bool is_beside(const struct program_beside *b, uint64_t device, const uint64_t *keys,

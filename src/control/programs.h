@@ -121,6 +121,10 @@ struct program_alone *program_alone(struct program *program, uint64_t device);
 /* Returns the measurements on this type of device, added if absent; NULL: the program has
  * measurements on too many types. */
 struct program_alone *program_alone_add(struct program *program, uint64_t device);
+/* Returns the lowest latency in ms that a service reached alone on any type of device, at the
+ * percentile of its SLO: of this program, else of programs that differ only in quota, share,
+ * devices, batch or SLO; 0: unknown. */
+double programs_alone_ms(const struct programs *p, const struct program *program);
 /* Returns the measurements beside programs with these keys (ascending, at most
  * PROGRAM_NEIGHBOURS_MAX), added if absent. */
 struct program_beside *program_beside_add(struct program *program, uint64_t device,

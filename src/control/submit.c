@@ -410,6 +410,21 @@ static void describe(struct control *c, const struct submission *s,
     }
 }
 
+/* Adds the figures of a target that earlier attempts missed alone; null: none known. */
+static void put_unreachable(struct json_writer *out, const struct control *c,
+                            const struct submission *s, const struct workload_spec *spec)
+{
+    double alone_ms = control_alone_ms(c, s->user, spec);
+    if (alone_ms <= spec->slo_latency_ms) {
+        json_put_null(out);
+        return;
+    }
+    json_begin_object(out);
+    json_put_real(json_key(out, "slo_ms"), spec->slo_latency_ms);
+    json_put_real(json_key(out, "alone_ms"), alone_ms);
+    json_end_object(out);
+}
+
 static void answer_preview(const struct control *c, struct http_request *r,
                            const struct submission *s, const struct cluster_preview *previews)
 {
@@ -428,6 +443,7 @@ static void answer_preview(const struct control *c, struct http_request *r,
             json_put_null(json_key(&out, "placement"));
         json_put_string(json_key(&out, "text"), previews[i].text);
         json_put_bool(json_key(&out, "never"), previews[i].never);
+        put_unreachable(json_key(&out, "unreachable"), c, s, s->items[i].spec);
         json_end_object(&out);
     }
     json_end_array(&out);

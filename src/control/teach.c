@@ -42,6 +42,15 @@ struct policy_known control_known(struct control *c, const struct cluster *clust
                                  .checkpoints = spec->resume.count > 0};
 }
 
+double control_alone_ms(const struct control *c, const char *user, const struct workload_spec *spec)
+{
+    struct program program;
+    if (spec->needs.kind != WORKLOAD_SERVICE || !(spec->slo_latency_ms > 0))
+        return 0;
+    program_identify(user, spec, &program);
+    return programs_alone_ms(learning_programs(c->learning), &program);
+}
+
 /* ---- reports of nodes ---- */
 
 static struct learning_member member_of(const struct control *c, const struct node_link *link,

@@ -49,7 +49,7 @@ static void matching_answers_pass(void **state)
         check(o, "POST", "/v1/workloads", 200, json, "{\"workloads\":[],\"repeated\":true}"), 0);
     assert_int_equal(check(o, "POST", "/v1/workloads", 200, json,
                            "{\"workloads\":[{\"name\":\"x\",\"placement\":null,\"text\":\"\","
-                           "\"never\":false}]}"),
+                           "\"never\":false,\"unreachable\":null}]}"),
                      0);
     assert_int_equal(check(o, "POST", "/v1/workloads/7/signal", 204, "", ""), 0);
     assert_int_equal(check(o, "GET", "/healthz", 200, "text/plain; charset=utf-8", "ok\n"), 0);

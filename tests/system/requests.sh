@@ -49,6 +49,21 @@ for id in "$wide" "$tight"; do
         '.p99_ms >= 2 and .p99_measured_ms >= 2 and (.p99_guess | not)'
 done
 
+echo "-- a dry run reports an SLO below the latency alone, also for a new SLO"
+dry_run() {
+    "$gpumux" submit --dry-run --kind service --name dry --quota 1g --slo "$1" "${@:2}" -- \
+        "$burn" --service --slip --rate 30 --kernel-ms 2 --sm 20 --memory 64m
+}
+for slo in 99:1ms 99:500us; do
+    dry_run "$slo" > "$work/out"
+    grep -qE '^dry would miss its SLO: the SLO is (1|0.5) ms, and .* reached ([2-9]|[1-9][0-9])' \
+        "$work/out" || fail "$(cat "$work/out")"
+done
+dry_run 99:500us -o json | jq -e '.workloads[0].unreachable | .slo_ms == 0.5 and .alone_ms >= 2' \
+    > "$work/out" || fail "$(cat "$work/out")"
+dry_run 99:4s > "$work/out"
+! grep -q 'would miss' "$work/out" || fail "$(cat "$work/out")"
+
 echo "-- a task goes where no SLO is missed"
 second=$(task second)
 wait_field "$second" state running

@@ -123,10 +123,21 @@ static bool is_never(const json_t *workload)
     return json_is_true(json_object_get(workload, "never"));
 }
 
+static void show_unreachable(const json_t *workload)
+{
+    const json_t *figures = json_object_get(workload, "unreachable");
+    if (json_is_object(figures))
+        printf("%s would miss its SLO: the SLO is %.4g ms, and this program alone on a device "
+               "reached %.4g ms\n",
+               json_text(workload, "name", "?"), json_fraction(figures, "slo_ms", 0),
+               json_fraction(figures, "alone_ms", 0));
+}
+
 static void show_dry_run(const json_t *workloads)
 {
     for (size_t i = 0; i < json_array_size(workloads); i++) {
         const json_t *w = json_array_get(workloads, i);
+        show_unreachable(w);
         const json_t *placement = json_object_get(w, "placement");
         const char *text = json_text(w, "text", "");
         if (!json_is_object(placement)) {
