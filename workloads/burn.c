@@ -44,6 +44,11 @@ static const char help[] =
     "                        --kernel-ms\n"
     "  --requests N          end after N requests (default: run until stopped)\n"
     "  --seed N              seed of the random arrivals (default 1)\n"
+    "  --one-by-one          answer one request at a time, and report the begin and the end of\n"
+    "                        each request to gpumux; latencies are times of the host\n"
+    "  --kernels-per-request K  with --one-by-one: divide --kernel-ms among K kernels\n"
+    "                        (default 1)\n"
+    "  --gap-ms G            with --one-by-one: host time between two kernels (default 0)\n"
     "  --slip                delay later requests when the host is late, instead of adding\n"
     "                        the delay to their latency; for a busy machine\n"
     "\n"
@@ -83,6 +88,9 @@ enum option_id {
     OPTION_REQUESTS,
     OPTION_SEED,
     OPTION_SLIP,
+    OPTION_ONE,
+    OPTION_PARTS,
+    OPTION_GAP,
     OPTION_LEAVE,
     OPTION_CRASH,
     OPTION_EXIT,
@@ -111,6 +119,9 @@ static const struct option long_options[] = {
     {"requests", required_argument, NULL, OPTION_REQUESTS},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"slip", no_argument, NULL, OPTION_SLIP},
+    {"one-by-one", no_argument, NULL, OPTION_ONE},
+    {"kernels-per-request", required_argument, NULL, OPTION_PARTS},
+    {"gap-ms", required_argument, NULL, OPTION_GAP},
     {"leave-queue", no_argument, NULL, OPTION_LEAVE},
     {"crash-after", required_argument, NULL, OPTION_CRASH},
     {"exit", required_argument, NULL, OPTION_EXIT},
@@ -121,7 +132,7 @@ static const struct option long_options[] = {
 /* The command line; values[] is NAN for options that are not given. */
 struct arguments {
     const char *profile, *model, *kernel_list;
-    bool is_service, slips, leaves_queue, wants_help;
+    bool is_service, is_one_by_one, slips, leaves_queue, wants_help;
     double values[OPTION_END - OPTION_PROFILE];
 };
 
@@ -159,6 +170,7 @@ static void range_of(int id, double *ret_min, double *ret_max)
     case OPTION_BATCH:
     case OPTION_REFERENCE:
     case OPTION_KERNELS:
+    case OPTION_PARTS:
         *ret_min = 1;
         *ret_max = 1e9;
         break;
@@ -215,6 +227,9 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
             break;
         case OPTION_SLIP:
             a->slips = true;
+            break;
+        case OPTION_ONE:
+            a->is_one_by_one = true;
             break;
         case OPTION_LEAVE:
             a->leaves_queue = true;
@@ -298,10 +313,14 @@ static int plan_service(struct error *e, const struct arguments *a, struct gpumu
         .slips = a->slips,
         .leaves_queue = a->leaves_queue,
         .seed = (uint64_t)value_or(a, OPTION_SEED, 1),
+        .kernels_per_request = (unsigned)value_or(a, OPTION_PARTS, 1),
+        .gap_ms = value_or(a, OPTION_GAP, 0),
     };
     if (s->rate == 0 || (s->kernel.duration_ms == 0) == !a->kernel_list)
         return error_set(e, ERR_INVALID,
                          "--service needs --rate, and --kernel-ms or --kernel-list");
+    if (a->is_one_by_one && a->kernel_list)
+        return error_set(e, ERR_INVALID, "give --one-by-one or --kernel-list, not both");
     if (!a->kernel_list)
         return 0;
     if (!a->model)
@@ -343,7 +362,9 @@ static int run(struct error *e, const struct arguments *a, struct gpumux *gpumux
     r = burn_device_open(e, (size_t)(memory_mib * (1 << 20)), &device);
     if (r < 0)
         return r;
-    if (a->is_service)
+    if (a->is_service && a->is_one_by_one)
+        r = burn_answer(e, device, &service, &stop_requested);
+    else if (a->is_service)
         r = burn_serve(e, device, &service, &stop_requested);
     else if (training.kernels)
         r = burn_train_list(e, device, &training, &stop_requested);

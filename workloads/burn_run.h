@@ -34,6 +34,8 @@ struct burn_service {
     bool leaves_queue;     /* the service ends without waiting for the last requests */
     uint64_t seed;         /* seed of the arrivals */
     struct gpumux *gpumux; /* receives readiness and request reports; not owned; may be NULL */
+    unsigned kernels_per_request; /* for burn_answer(): the kernel's time is divided among them */
+    double gap_ms;                /* for burn_answer(): host time between two kernels */
 };
 
 /* Runs the training task until its end or until *stop is set, and prints its progress. */
@@ -45,6 +47,10 @@ int burn_train_list(struct error *e, struct burn_device *device,
 /* Runs the service until its end or until *stop is set, and prints its latencies. */
 int burn_serve(struct error *e, struct burn_device *device, const struct burn_service *service,
                const volatile sig_atomic_t *stop);
+
+/* Like burn_serve(), for a service that answers one request at a time and reports begin and end. */
+int burn_answer(struct error *e, struct burn_device *device, const struct burn_service *service,
+                const volatile sig_atomic_t *stop);
 
 /* Returns the time of the host's monotonic clock, in ms. */
 double burn_host_ms(void);

@@ -32,6 +32,8 @@ expect 0 '^step=20 samples=10240 .* done$' --profile "$profile" --model vgg16 --
     --samples 10240
 expect 0 '^step=50 samples=50 .* done$' --step-ms 2 --busy-percent 50 --steps 50
 expect 0 '^requests=100 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-ms 1 --requests 100
+expect 0 '^requests=50 mean_ms=[1-9][0-9.]* done$' --service --one-by-one --rate 500 \
+    --kernel-ms 4 --kernels-per-request 4 --gap-ms 1 --requests 50
 expect 0 '^step=50 samples=50 .* done$' --kernel-list "$lists" --model task --steps 50
 expect 0 '^requests=50 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-list "$lists" \
     --model service --requests 50
