@@ -93,6 +93,12 @@ static const struct option top_options[] = {
     {"interval", 'i', "TIME", "time between two updates (default 1s)", NULL},
     CONNECTION_OPTIONS,
     OPTIONS_END};
+static const struct option slo_options[] = {
+    {"follow", 'f', NULL, "print the table again and again until interrupted", NULL},
+    {"interval", 'i', "TIME", "with --follow: time between two tables (default 2s)", NULL},
+    OUTPUT_OPTION,
+    CONNECTION_OPTIONS,
+    OPTIONS_END};
 static const struct option nodes_options[] = {OUTPUT_OPTION, QUIET_OPTION("print names only"),
                                               CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option events_options[] = {
@@ -408,6 +414,30 @@ static const struct command commands[] = {
             "to quit; s, m or c to sort by state, device memory or CPU; arrows to scroll.",
         .options = top_options,
         .run = top_command,
+    },
+    {
+        .name = "slo",
+        .operands = "[SERVICE]",
+        .summary = "show how services keep their targets, and the cost to tasks",
+        .description =
+            "Prints one line for each live service: the target, the part of requests that were "
+            "answered in time (over the last minute, 10 minutes and hour, and since the attempt "
+            "started), the number of late requests, and the setting under which tasks run beside "
+            "the service. TASKS is the speed of these tasks, relative to the fastest setting that "
+            "was measured for them. A service has a controller while the service runs with "
+            "protection, and live_control is true on its node.\n\n"
+            "With SERVICE, prints only this service, the reason for the setting, and the history "
+            "of the last hour: one character for each minute, from the lowest minute to 100%. "
+            "-o json prints the numbers.",
+        .options = slo_options,
+        .examples = EXAMPLES({"gpumux slo", "list all services"},
+                             {"gpumux slo -f web", "watch one service"}),
+        .exits =
+            "1    SERVICE missed its target: more requests of the last 10 minutes were late than "
+            "allowed\n",
+        .completes = "ids",
+        .operands_most = 1,
+        .run = slo_command,
     },
     {
         .name = "nodes",

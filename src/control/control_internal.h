@@ -309,6 +309,11 @@ void handle_version(void *context, struct http_request *r);
 void handle_healthz(void *context, struct http_request *r);
 void handle_readyz(void *context, struct http_request *r);
 void handle_metrics(void *context, struct http_request *r);
+/* Returns false once the metrics of attempts are so long that the response needs the room for other
+ * metrics. */
+bool metrics_have_room(const struct str *out);
+/* Appends the metrics of services with a controller. */
+void service_metrics_write(struct control *c, struct str *out);
 
 void handle_join(void *context, struct http_request *r);
 void handle_tokens(void *context, struct http_request *r);

@@ -378,8 +378,7 @@ struct usage_family {
     bool of_counted; /* only for attempts whose processes count their memory */
 };
 
-/* Limits the metrics of attempts, so that the response has room for other metrics. */
-static bool has_room(const struct str *out)
+bool metrics_have_room(const struct str *out)
 {
     return out->length < HTTP_BODY_MAX / 2;
 }
@@ -391,7 +390,7 @@ static void put_usage_number(void *arg, const char *node, const struct attempt_u
     char id[24];
     memcpy(&value, (const char *)usage + family->offset, sizeof value);
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    if ((usage->is_counted || !family->of_counted) && has_room(family->out))
+    if ((usage->is_counted || !family->of_counted) && metrics_have_room(family->out))
         metrics_sample(family->out, family->name, (double)value, "node", node, "workload", id,
                        NULL);
 }
@@ -401,7 +400,8 @@ static void put_usage_counters(void *arg, const char *node, const struct attempt
     const struct usage_family *family = arg;
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    for (int i = 0; usage->is_counted && i < counter_names.count && has_room(family->out); i++)
+    for (int i = 0; usage->is_counted && i < counter_names.count && metrics_have_room(family->out);
+         i++)
         if (usage->counters[i])
             metrics_sample(family->out, family->name, (double)usage->counters[i], "node", node,
                            "workload", id, "counter", counter_names.items[i], NULL);
@@ -412,7 +412,8 @@ static void put_usage_limits(void *arg, const char *node, const struct attempt_u
     const struct usage_family *family = arg;
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    for (int i = 0; usage->is_counted && i < usage->limit_count && has_room(family->out); i++)
+    for (int i = 0; usage->is_counted && i < usage->limit_count && metrics_have_room(family->out);
+         i++)
         metrics_sample(family->out, family->name, (double)usage->limits[i].value, "node", node,
                        "workload", id, "limit", usage->limits[i].name, "reason",
                        usage->limits[i].reason, NULL);
@@ -423,7 +424,7 @@ static void put_usage_latency(void *arg, const char *node, const struct attempt_
     const struct usage_family *family = arg;
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    if (usage->latency_ms >= 0 && has_room(family->out))
+    if (usage->latency_ms >= 0 && metrics_have_room(family->out))
         metrics_sample(family->out, family->name, usage->latency_ms / 1000, "node", node,
                        "workload", id, NULL);
 }
@@ -465,6 +466,7 @@ static void metrics_of_attempts(struct control *c, struct str *out)
         out, latency.name, METRIC_GAUGE,
         "Request latency over 10 s, at the percentile of the SLO, as reported by the service");
     links_visit_usage(c, put_usage_latency, &latency);
+    service_metrics_write(c, out);
     struct usage_family counters = {.out = out, .name = "gpumux_workload_counter_total"};
     metrics_family(out, counters.name, METRIC_COUNTER,
                    "Events counted by the processes of this attempt, by counter");

@@ -95,6 +95,32 @@ struct attempt_limit {
     char reason[LIMIT_REASON_MAX];
 };
 
+enum { ATTAINMENT_MINUTES = 60, CONTROL_WHY_MAX = 256 };
+
+/* Number of requests that a service answered in a period, and of those past their deadline. */
+struct attainment_count {
+    uint64_t answered, late;
+};
+
+/* The controller of a service on its first device (device/controller.h), and the attainment of the
+ * SLO. A negative number is unknown. */
+struct attempt_control {
+    char setting[LIMIT_NAME_MAX]; /* in force for the tasks beside the service */
+    char why[CONTROL_WHY_MAX];
+    bool is_trial;
+    bool is_unreachable; /* the target is missed while tasks are held */
+    double target_us;
+    double allowed_fraction, late_fraction; /* of the recent requests */
+    double stretch, allowed_stretch;        /* duration of bursts beside tasks ÷ alone */
+    double held_latency_us;                 /* with tasks held */
+    double task_speed;                      /* ÷ the highest speed measured for these tasks */
+    struct attainment_count minute, ten_minutes, hour, all;
+    /* The last minutes, the present minute last; shorter for a younger attempt. */
+    int minute_count;
+    int minute_late_count; /* equals minute_count */
+    unsigned minutes_answered[ATTAINMENT_MINUTES], minutes_late[ATTAINMENT_MINUTES];
+};
+
 /* Resource usage of one attempt. */
 struct attempt_usage {
     uint64_t workload;
@@ -123,6 +149,8 @@ struct attempt_usage {
     int limit_count;
     struct attempt_limit limits[USAGE_LIMITS_MAX];
     uint64_t counters[USAGE_COUNTERS_MAX]; /* since the attempt started; names in wire/counters.h */
+    bool has_control;                      /* `control` is known: the service has a controller */
+    struct attempt_control control;
 };
 
 /* Progress of an attempt on its node. The phase never goes back. */

@@ -38,6 +38,7 @@
 #include "node/supervisor/attempt_file.h"
 #include "node/supervisor/control_socket.h"
 #include "node/link/credentials.h"
+#include "node/device/attainment.h"
 #include "node/device/divide.h"
 #include "node/device/give_way.h"
 #include "node/lease.h"
@@ -135,6 +136,7 @@ struct run {
     int64_t speed_at_ms;    /* 0: never reported */
     int64_t speed_since_ms; /* start of the period that samples_per_s covers; 0: unknown */
     struct session_activity activity; /* at the last look, see steer.h */
+    struct attainment attainment;     /* of a service, by its looks */
     double busy_fraction;             /* of a service, at the last look; < 0: unknown */
     struct control_latency latency[CONTROL_TIMES]; /* latest values from the supervisor */
     int64_t latency_at_ms[CONTROL_TIMES];

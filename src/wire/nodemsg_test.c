@@ -77,6 +77,38 @@ static void count_usage(struct rng *rng, struct attempt_usage *usage)
             (struct attempt_limit){.name = "window_us", .value = rng_u64(rng), .reason = "\"why\""};
 }
 
+static struct attainment_count random_count(struct rng *rng)
+{
+    return (struct attainment_count){.answered = rng_u64(rng), .late = rng_u64(rng)};
+}
+
+static void control_usage(struct rng *rng, struct attempt_usage *usage)
+{
+    usage->has_control = true;
+    usage->control =
+        (struct attempt_control){.setting = "due",
+                                 .why = "due: \"why\"",
+                                 .is_trial = rng_below(rng, 2),
+                                 .is_unreachable = rng_below(rng, 2),
+                                 .target_us = rng_below(rng, 2) ? 1e6 * rng_double(rng) : -1,
+                                 .allowed_fraction = rng_below(rng, 2) ? rng_double(rng) : -1,
+                                 .late_fraction = rng_below(rng, 2) ? rng_double(rng) : -1,
+                                 .stretch = -1,
+                                 .allowed_stretch = 1 + rng_double(rng),
+                                 .held_latency_us = 1e6 * rng_double(rng),
+                                 .task_speed = rng_below(rng, 2) ? rng_double(rng) : -1,
+                                 .minute = random_count(rng),
+                                 .ten_minutes = random_count(rng),
+                                 .hour = random_count(rng),
+                                 .all = random_count(rng)};
+    int count = (int)rng_below(rng, ATTAINMENT_MINUTES + 1);
+    usage->control.minute_count = usage->control.minute_late_count = count;
+    for (int i = 0; i < count; i++) {
+        usage->control.minutes_answered[i] = (unsigned)rng_below(rng, 1u << 31);
+        usage->control.minutes_late[i] = (unsigned)rng_below(rng, 1u << 31);
+    }
+}
+
 static void random_usage(struct rng *rng, struct parts *p)
 {
     for (size_t i = 0; i < LIST_MAX; i++) {
@@ -118,6 +150,8 @@ static void random_usage(struct rng *rng, struct parts *p)
         }
         if (rng_below(rng, 2))
             count_usage(rng, &p->attempt_usage[i]);
+        if (rng_below(rng, 2))
+            control_usage(rng, &p->attempt_usage[i]);
     }
 }
 
@@ -245,6 +279,17 @@ static void assert_notes_equal(const struct nodemsg *a, const struct nodemsg *b)
     }
 }
 
+static void assert_controls_equal(const struct attempt_control *a, const struct attempt_control *b)
+{
+    assert_string_equal(a->setting, b->setting);
+    assert_string_equal(a->why, b->why);
+    assert_int_equal(a->is_trial, b->is_trial);
+    assert_int_equal(a->is_unreachable, b->is_unreachable);
+    /* The numbers from target_us to the end have no padding. */
+    assert_memory_equal(&a->target_us, &b->target_us,
+                        sizeof *a - offsetof(struct attempt_control, target_us));
+}
+
 static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
 {
     assert_int_equal(a->session, b->session);
@@ -286,6 +331,9 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
             assert_int_equal(x->limits[k].value, y->limits[k].value);
             assert_string_equal(x->limits[k].reason, y->limits[k].reason);
         }
+        assert_int_equal(x->has_control, y->has_control);
+        if (x->has_control)
+            assert_controls_equal(&x->control, &y->control);
     }
 }
 
@@ -649,6 +697,31 @@ static void hello_of_most_attempts_fits_line(void **state)
     free(health);
 }
 
+static struct attempt_control largest_control(void)
+{
+    const struct attainment_count most = {UINT64_MAX, UINT64_MAX};
+    struct attempt_control c = {.is_trial = true,
+                                .is_unreachable = true,
+                                .target_us = 1e9 / 3,
+                                .allowed_fraction = 1.0 / 3,
+                                .late_fraction = 1.0 / 3,
+                                .stretch = 4.0 / 3,
+                                .allowed_stretch = 4.0 / 3,
+                                .held_latency_us = 1e9 / 3,
+                                .task_speed = 1.0 / 3,
+                                .minute = most,
+                                .ten_minutes = most,
+                                .hour = most,
+                                .all = most,
+                                .minute_count = ATTAINMENT_MINUTES,
+                                .minute_late_count = ATTAINMENT_MINUTES};
+    memset(c.setting, 's', sizeof c.setting - 1);
+    memset(c.why, 'w', sizeof c.why - 1);
+    memset(c.minutes_answered, 0xff, sizeof c.minutes_answered);
+    memset(c.minutes_late, 0xff, sizeof c.minutes_late);
+    return c;
+}
+
 static struct attempt_usage largest_usage(bool counted)
 {
     struct attempt_usage u = {.workload = UINT64_MAX,
@@ -678,7 +751,8 @@ static struct attempt_usage largest_usage(bool counted)
     return u;
 }
 
-/* A quarter of the attempts have devices, so the shim counts them. */
+/* A quarter of the attempts have devices, so the shim counts them; a sixteenth of the attempts are
+ * services with a controller. */
 static void beat_of_most_attempts_fits_line(void **state)
 {
     (void)state;
@@ -687,6 +761,10 @@ static void beat_of_most_attempts_fits_line(void **state)
     assert_non_null(usage);
     for (size_t i = 0; i < NODEMSG_ATTEMPTS_MAX; i++)
         usage[i] = largest_usage(i % 4 == 0);
+    for (size_t i = 0; i < NODEMSG_ATTEMPTS_MAX; i += 16) {
+        usage[i].has_control = true;
+        usage[i].control = largest_control();
+    }
     struct nodemsg msg = {.type = NODEMSG_BEAT,
                           .session = UINT64_MAX,
                           .beat = UINT64_MAX,

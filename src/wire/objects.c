@@ -96,6 +96,36 @@ static const struct field protection_members[] = {
 };
 static const struct fields protection_fields = FIELDS(struct attempt_usage, protection_members);
 
+#define KNOWN(key, member)                                                                         \
+    FIELD(key, control.member, .flags = FIELD_NEWER | FIELD_NULL, .unset = -1)
+#define COUNTS(suffix, member)                                                                     \
+    FIELD("answered" suffix, control.member.answered, .flags = FIELD_OPTIONAL),                    \
+        FIELD("late" suffix, control.member.late, .flags = FIELD_OPTIONAL)
+static const struct field control_members[] = {
+    FIELD("setting", control.setting),
+    FIELD("why", control.why, .flags = FIELD_OPTIONAL | FIELD_CUT),
+    FIELD("is_trial", control.is_trial, .flags = FIELD_OPTIONAL),
+    FIELD("is_unreachable", control.is_unreachable, .flags = FIELD_OPTIONAL),
+    KNOWN("target_us", target_us),
+    KNOWN("allowed_fraction", allowed_fraction),
+    KNOWN("late_fraction", late_fraction),
+    KNOWN("stretch", stretch),
+    KNOWN("allowed_stretch", allowed_stretch),
+    KNOWN("held_latency_us", held_latency_us),
+    KNOWN("task_speed", task_speed),
+    COUNTS("_1m", minute),
+    COUNTS("_10m", ten_minutes),
+    COUNTS("_1h", hour),
+    COUNTS("", all),
+    FIELD_LIST("minutes_answered", control.minutes_answered, control.minute_count,
+               .flags = FIELD_OPTIONAL | FIELD_CUT),
+    FIELD_LIST("minutes_late", control.minutes_late, control.minute_late_count,
+               .flags = FIELD_OPTIONAL | FIELD_CUT),
+};
+#undef KNOWN
+#undef COUNTS
+static const struct fields control_fields = FIELDS(struct attempt_usage, control_members);
+
 static const struct field attempt_usage_members[] = {
     FIELD("workload", workload, .in = FIELDS_MESSAGE),
     FIELD("attempt", attempt, .least = 1, .in = FIELDS_MESSAGE),
@@ -114,6 +144,7 @@ static const struct field attempt_usage_members[] = {
     FIELD("batch_used", batch_used, .flags = FIELD_NEWER),
     FIELD("enforcement", enforcement, .flags = FIELD_NEWER, .in = FIELDS_MESSAGE),
     FIELD_PART_OF("protection", is_counted, &protection_fields),
+    FIELD_PART_OF("control", has_control, &control_fields),
 };
 #undef OF
 const struct fields attempt_usage_fields = FIELDS(struct attempt_usage, attempt_usage_members);

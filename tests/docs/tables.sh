@@ -94,6 +94,8 @@ sed -nE 's/^ERROR\([A-Z_]+, ([0-9]+), ([0-9]+), "([^"]*)",.*/\3 \2 \1/p' $errors
 
 metrics=src/control/nodes.c
 grep -oE '"gpumux_[a-z_]+"' $metrics | tr -d '"' | sort -u | compare docs/operate.md $metrics 1
+metrics=src/control/service_metrics.c
+grep -oE '"gpumux_[a-z_]+"' $metrics | tr -d '"' | sort -u | compare docs/operate.md $metrics 1
 
 models=emu/device/models.def
 sed -nE 's/^MODEL\("([A-Za-z0-9]+)",.*/\1/p' $models | compare docs/emulator.md $models 1

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/frame/output.h"
+#include "cli/watch/attainment.h"
 #include "cli/watch/protection.h"
 #include "cli/connect/reference.h"
 #include "cli/frame/show.h"
@@ -100,6 +101,7 @@ static void show_usage(const json_t *w)
     struct str protection;
     str_init(&protection, LINE_MAX_BYTES);
     protection_write(json_object_get(usage, "protection"), &protection);
+    attainment_write(json_object_get(usage, "control"), &protection);
     fputs(str_text(&protection), stdout);
     str_done(&protection);
 }

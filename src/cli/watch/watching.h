@@ -14,4 +14,5 @@ int logs_command(const struct invocation *in);
 int wait_command(const struct invocation *in);
 int events_command(const struct invocation *in);
 int nodes_command(const struct invocation *in);
+int slo_command(const struct invocation *in);
 int top_command(const struct invocation *in);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "node/agent_internal.h"
 #include "node/device/holders.h"
 #include "node/supervisor/latency.h"
@@ -89,6 +90,32 @@ static void measure_advice(const struct run *r, struct attempt_usage *usage)
         followed.batch < (uint64_t)ADVICE_BATCH_MAX ? followed.batch : (uint64_t)ADVICE_BATCH_MAX;
 }
 
+static double known(double figure)
+{
+    return figure > 0 ? figure : -1;
+}
+
+static void measure_control(const struct run *r, struct attempt_usage *usage)
+{
+    const struct controller_answer *answer = monitor_guidance(r);
+    struct attempt_control *c = &usage->control;
+    if (!answer || r->own.terms.kind != WORKLOAD_SERVICE)
+        return;
+    usage->has_control = true;
+    *c = (struct attempt_control){.is_trial = answer->is_trial,
+                                  .is_unreachable = answer->is_unreachable,
+                                  .target_us = known(answer->target_us),
+                                  .allowed_fraction = known(answer->allowed_fraction),
+                                  .late_fraction = answer->late_fraction,
+                                  .stretch = known(answer->stretch),
+                                  .allowed_stretch = known(answer->allowed_stretch),
+                                  .held_latency_us = known(answer->solo_latency_us),
+                                  .task_speed = answer->task_fraction};
+    (void)str_copy(c->setting, sizeof c->setting, controller_setting_name(answer->setting));
+    (void)str_copy(c->why, sizeof c->why, answer->why);
+    attainment_read(&r->attainment, clock_boot_ms(), c);
+}
+
 static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,
                         struct attempt_usage *usage)
 {
@@ -121,6 +148,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     usage->requests_10s = answered ? latency->requests_10s : 0;
     usage->latency_since_ms = answered ? now_ms - answered_ms + LATENCY_WINDOW_MS : -1;
     measure_advice(r, usage);
+    measure_control(r, usage);
     r->cpu_ticks = ticks;
     r->cpu_at_ms = now_ms;
 }

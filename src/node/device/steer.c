@@ -140,6 +140,7 @@ static void look_at(struct run *r, const struct company companies[NODE_DEVICES_M
                                    .answered = activity.answered,
                                    .late = activity.late,
                                    .busy_fraction = r->busy_fraction};
+    attainment_add(&r->attainment, clock_boot_ms(), activity.answered, activity.late);
     memcpy(look.alone, activity.alone, sizeof look.alone);
     memcpy(look.beside, activity.beside, sizeof look.beside);
     take_latency(r, &look);
