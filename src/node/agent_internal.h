@@ -135,9 +135,11 @@ struct run {
     double samples_per_s;   /* latest value from the supervisor */
     int64_t speed_at_ms;    /* 0: never reported */
     int64_t speed_since_ms; /* start of the period that samples_per_s covers; 0: unknown */
+    bool is_steered;        /* a look has set `activity` */
     struct session_activity activity; /* at the last look, see steer.h */
     struct attainment attainment;     /* of a service, by its looks */
     double busy_fraction;             /* of a service, at the last look; < 0: unknown */
+    uint64_t answered, late;          /* of a service, at the last look, by its supervisor */
     struct control_latency latency[CONTROL_TIMES]; /* latest values from the supervisor */
     int64_t latency_at_ms[CONTROL_TIMES];
     struct control_followed followed; /* latest value from the supervisor */

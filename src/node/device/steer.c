@@ -80,7 +80,9 @@ static struct session_activity activity_since(struct run *r)
 {
     struct session_activity now;
     session_activity(r->session, &now);
-    const struct session_activity before = r->activity;
+    /* The first look may follow the end of an earlier agent, with counts of hours. */
+    const struct session_activity before = r->is_steered ? r->activity : now;
+    r->is_steered = true;
     r->activity = now;
     now.answered = grown(now.answered, before.answered);
     now.late = grown(now.late, before.late);
@@ -106,9 +108,22 @@ static void join(struct company companies[NODE_DEVICES_MAX], struct run *r)
     }
 }
 
+/* Takes the requests that the supervisor has counted, for a service that does not show its requests
+ * in its pages. */
+static void take_answers(struct run *r, const struct control_latency *now,
+                         struct controller_look *look)
+{
+    bool is_first = r->answered == 0;
+    look->has_requests = now->answered > 0;
+    look->answered = is_first ? 0 : grown(now->answered, r->answered);
+    look->late = is_first ? 0 : grown(now->late, r->late);
+    r->answered = now->answered;
+    r->late = now->late;
+}
+
 /* Takes the target and the recent times of one kind, always the same, because the controller
  * compares the times with those alone: of several targets the first. */
-static void take_latency(const struct run *r, struct controller_look *look)
+static void take_latency(struct run *r, struct controller_look *look)
 {
     const struct terms *terms = &r->own.terms;
     enum control_time time = terms->slo_latency_ms > 0   ? CONTROL_TIME_LATENCY
@@ -124,6 +139,8 @@ static void take_latency(const struct run *r, struct controller_look *look)
         return;
     look->latency_us = (double)r->latency[time].us_5s;
     look->latency_window_ms = LATENCY_SOFT_MS + age_ms;
+    if (!look->reports_requests && look->slo_us > 0)
+        take_answers(r, &r->latency[time], look);
 }
 
 /* ---- looks ---- */
@@ -140,10 +157,10 @@ static void look_at(struct run *r, const struct company companies[NODE_DEVICES_M
                                    .answered = activity.answered,
                                    .late = activity.late,
                                    .busy_fraction = r->busy_fraction};
-    attainment_add(&r->attainment, clock_boot_ms(), activity.answered, activity.late);
     memcpy(look.alone, activity.alone, sizeof look.alone);
     memcpy(look.beside, activity.beside, sizeof look.beside);
     take_latency(r, &look);
+    attainment_add(&r->attainment, clock_boot_ms(), look.answered, look.late);
     for (int i = 0; i < r->device_count; i++) {
         const struct company *company = &companies[r->devices[i]];
         look.neighbours = company->programs;

@@ -43,6 +43,7 @@ struct attempt_grant {
     int latency_port;
     const char *latency_metric; /* NULL or "": none */
     double slo_percentile;      /* percentile of a service's reported latency; 0: 99 */
+    double slo_latency_ms, slo_first_ms, slo_between_ms; /* targets; 0: none */
 };
 
 /* record.json: identifies the processes. A start time distinguishes a process from a later process

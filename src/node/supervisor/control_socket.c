@@ -209,17 +209,29 @@ void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX
     snprintf(notice, CONTROL_REPLY_MAX, "ending %" PRId64, grace_ms);
 }
 
+static void write_short_latency(enum control_time time, const struct control_latency *latency,
+                                char notice[CONTROL_REPLY_MAX])
+{
+    snprintf(notice, CONTROL_REPLY_MAX, "%s %" PRIu64 " %" PRIu64 " %" PRIu64,
+             control_time_word(time), latency->us_5s, latency->us_10s, latency->requests_10s);
+}
+
 bool control_notice_parse_latency(const char *notice, enum control_time *ret_time,
                                   struct control_latency *ret)
 {
-    struct control_latency latency;
+    struct control_latency latency = {0};
     enum control_time time;
     char word[16], canonical[CONTROL_REPLY_MAX];
-    if (sscanf(notice, "%15s %20" SCNu64 " %20" SCNu64 " %20" SCNu64, word, &latency.us_5s,
-               &latency.us_10s, &latency.requests_10s) != 4 ||
-        !parse_time(word, &time))
+    int count = sscanf(
+        notice, "%15s %20" SCNu64 " %20" SCNu64 " %20" SCNu64 " %20" SCNu64 " %20" SCNu64, word,
+        &latency.us_5s, &latency.us_10s, &latency.requests_10s, &latency.answered, &latency.late);
+    if ((count != 4 && count != 6) || !parse_time(word, &time))
         return false;
-    control_notice_write_latency(time, &latency, canonical);
+    /* The supervisor of an earlier gpumux does not count answers. */
+    if (count == 4)
+        write_short_latency(time, &latency, canonical);
+    else
+        control_notice_write_latency(time, &latency, canonical);
     if (!str_equal(canonical, notice))
         return false;
     *ret_time = time;
@@ -230,8 +242,10 @@ bool control_notice_parse_latency(const char *notice, enum control_time *ret_tim
 void control_notice_write_latency(enum control_time time, const struct control_latency *latency,
                                   char notice[CONTROL_REPLY_MAX])
 {
-    snprintf(notice, CONTROL_REPLY_MAX, "%s %" PRIu64 " %" PRIu64 " %" PRIu64,
-             control_time_word(time), latency->us_5s, latency->us_10s, latency->requests_10s);
+    char start[CONTROL_REPLY_MAX];
+    write_short_latency(time, latency, start);
+    snprintf(notice, CONTROL_REPLY_MAX, "%.160s %" PRIu64 " %" PRIu64, start, latency->answered,
+             latency->late);
 }
 
 bool control_notice_parse_followed(const char *notice, struct control_followed *ret)

@@ -20,7 +20,8 @@
  *                                 the newest advice for the programs of the attempt
  *   watch                         notices follow: "changed" after each change in the directory,
  *                                 "speed SAMPLES_PER_S" after each measurement, and
- *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports;
+ *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S ANSWERED LATE"
+ *                                 after reports;
  *                                 "first …" and "between …" likewise; "advice USED BATCH" when it
  *                                 changes
  *   watch endings                 notices as for watch, and "ending GRACE_MS" before the supervisor
@@ -114,6 +115,7 @@ void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX
 struct control_latency {
     uint64_t us_5s, us_10s; /* latency over the last 5 and 10 s; 0: no request */
     uint64_t requests_10s;
+    uint64_t answered, late; /* since the supervisor began; `late` counts times above the target */
 };
 /* Parses "latency …", "first …" or "between …". Returns false for another notice. */
 bool control_notice_parse_latency(const char *notice, enum control_time *ret_time,

@@ -60,8 +60,9 @@ static void fuzz_reply(const char *bytes, size_t length)
     struct control_latency latency;
     enum control_time time;
     if (control_notice_parse_latency(reply, &time, &latency)) {
+        /* An older supervisor's notice is shorter. */
         control_notice_write_latency(time, &latency, again);
-        fuzz_check(str_equal(reply, again));
+        fuzz_check(str_equal(reply, again) || strncmp(reply, again, strlen(reply)) == 0);
     }
     struct control_followed followed;
     if (control_notice_parse_followed(reply, &followed)) {

@@ -33,6 +33,12 @@ static uint32_t *counts_of(struct latency *l, int64_t now_ms)
     return l->counts[i];
 }
 
+static bool is_late(const struct latency *l, unsigned place)
+{
+    uint64_t middle_us = (control_latency_us(place) + control_latency_us(place + 1)) / 2;
+    return l->target_us > 0 && middle_us > l->target_us;
+}
+
 bool latency_report(struct latency *l, const char *lines, size_t length, int64_t now_ms)
 {
     uint64_t us, count;
@@ -44,6 +50,8 @@ bool latency_report(struct latency *l, const char *lines, size_t length, int64_t
     uint32_t *counts = counts_of(l, now_ms);
     for (at = lines; at < end && take_line(&at, end, &us, &count);) {
         uint32_t *place = &counts[control_latency_place(us)];
+        l->answered += count;
+        l->late += is_late(l, control_latency_place(us)) ? count : 0;
         *place = *place + count < UINT32_MAX ? (uint32_t)(*place + count) : UINT32_MAX;
     }
     return line_count > 0;
@@ -78,6 +86,8 @@ void latency_measure(const struct latency *l, double percentile, int64_t now_ms,
                      struct control_latency *ret)
 {
     uint64_t ignored;
+    ret->answered = l->answered;
+    ret->late = l->late;
     ret->us_5s = percentile_of(l, percentile, now_ms, LATENCY_SOFT_MS / SECOND_MS, &ignored);
     ret->us_10s =
         percentile_of(l, percentile, now_ms, LATENCY_HARD_MS / SECOND_MS, &ret->requests_10s);

@@ -24,13 +24,16 @@ struct latency {
     /* second of each entry's counts, stored at index second % LATENCY_SECONDS */
     int64_t second[LATENCY_SECONDS];
     uint32_t counts[LATENCY_SECONDS][CONTROL_LATENCY_PLACES];
-    int64_t told_ms; /* time of the last notice; 0: never */
+    int64_t told_ms;    /* time of the last notice; 0: never */
+    uint64_t target_us; /* times above it are late; 0: no target. Set by the owner */
+    uint64_t answered, late;
 };
 
 /* Counts the lines of a report. Returns false, without counting any, if a line is malformed. */
 bool latency_report(struct latency *l, const char *lines, size_t length, int64_t now_ms);
 /* Computes the percentile over the last 5 and 10 s, including the current second; 0 without
- * requests. Assumes that the requests of one bucket are spread evenly. */
+ * requests. Assumes that the requests of one bucket are spread evenly; a bucket that contains the
+ * target is late if the target lies in its lower half. */
 void latency_measure(const struct latency *l, double percentile, int64_t now_ms,
                      struct control_latency *ret);
 /* Returns whether a notice is due; if so, the notice counts as sent. */

@@ -111,12 +111,29 @@ static void latency_is_due_at_intervals(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void answers_above_target_count_as_late(void **state)
+{
+    static struct latency l;
+    struct control_latency found;
+    const char *lines = "100 5\n20000 3\n40000 2\n";
+    (void)state;
+    assert_true(latency_report(&l, lines, strlen(lines), 1000));
+    latency_measure(&l, 99, 1000, &found);
+    assert_int_equal(found.answered, 10);
+    assert_int_equal(found.late, 0); /* no target */
+    l.target_us = 30000;
+    assert_true(latency_report(&l, lines, strlen(lines), 2000));
+    latency_measure(&l, 99, 2000, &found);
+    assert_int_equal(found.answered, 20);
+    assert_int_equal(found.late, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(latency_places_have_no_gaps), TEST(percentiles_match_reported_latencies),
         TEST(latencies_expire_with_time),  TEST(malformed_latency_report_changes_nothing),
-        TEST(latency_is_due_at_intervals),
+        TEST(latency_is_due_at_intervals), cmocka_unit_test(answers_above_target_count_as_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -374,6 +374,10 @@ static void take_latency(struct supervisor *s, const struct control_command *com
 {
     struct control_latency measured;
     struct latency *latency = &s->latency[command->time];
+    const double targets_ms[CONTROL_TIMES] = {[CONTROL_TIME_LATENCY] = s->grant.slo_latency_ms,
+                                              [CONTROL_TIME_FIRST] = s->grant.slo_first_ms,
+                                              [CONTROL_TIME_BETWEEN] = s->grant.slo_between_ms};
+    latency->target_us = (uint64_t)(targets_ms[command->time] * 1000);
     char notice[CONTROL_REPLY_MAX];
     if (!latency_report(latency, command->data, command->length, now_ms))
         snprintf(reply, CONTROL_REPLY_MAX, "error these are no latencies");

@@ -13,7 +13,7 @@
 
 #include "abi/page.h"
 
-#define DUE_STALE_NS UINT64_C(10000000000)
+#define DUE_STALE_NS (PAGE_REQUEST_STALE_MS * UINT64_C(1000000))
 
 struct due_rule {
     uint64_t need_ns; /* time that one request needs without the task */
