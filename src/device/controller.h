@@ -133,7 +133,7 @@ struct controller_look {
 };
 
 struct controller_answer {
-    enum controller_setting setting;
+    int setting; /* enum controller_setting */
     struct controller_limits limits;
     bool is_changed;  /* `setting` changed: an event, explained by `why` */
     bool is_learning; /* tasks are held for at most CONTROLLER_PROBE_MS to measure the service */
@@ -205,4 +205,4 @@ void controller_look(struct controller *c, const struct controller_look *look,
 struct controller_limits controller_stricter(const struct controller_limits *a,
                                              const struct controller_limits *b);
 /* Returns the name of a setting, for people; "?" for no setting. */
-const char *controller_setting_name(enum controller_setting setting);
+const char *controller_setting_name(int setting);

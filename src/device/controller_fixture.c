@@ -258,7 +258,7 @@ struct outcome run_fixed(const struct scenario *s, uint64_t seed, int setting,
         s->reports, controller_stretch_allowed(fmax(1, target), fmin(0.94, solo->busy_fraction)),
         s->slo_us, s->kernel_us};
     world_init(&w, s, seed);
-    w.limits = controller_limits_of((enum controller_setting)setting, solo, &facts);
+    w.limits = controller_limits_of(setting, solo, &facts);
     world_run(&w, settle_s * 1e6);
     world_clear(&w);
     world_run(&w, (settle_s + run_s) * 1e6);

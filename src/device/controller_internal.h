@@ -11,12 +11,11 @@ struct controller_facts {
     double kernel_us;
 };
 /* Returns the speed of tasks that is assumed before measurements, relative to FREE. */
-double controller_prior_speed(enum controller_setting setting);
-bool controller_uses_due(enum controller_setting setting);
+double controller_prior_speed(int setting);
+bool controller_uses_due(int setting);
 /* Returns the time that a request or burst needs alone, for the rule DUE; 0: unknown. */
 double controller_need_us(const struct controller_solo *solo, bool reports_requests);
-struct controller_limits controller_limits_of(enum controller_setting setting,
-                                              const struct controller_solo *solo,
+struct controller_limits controller_limits_of(int setting, const struct controller_solo *solo,
                                               const struct controller_facts *facts);
 
 /* ---- places in the memory ---- */
@@ -59,7 +58,7 @@ void controller_pair_fill_speeds(struct controller_pair *to, const struct contro
 bool controller_is_measured(const struct controller_record *r);
 /* Returns the tasks' speed under `setting` ÷ the highest speed measured for the pair, 0 for a
  * pause; -1: the setting is not measured. */
-double controller_pair_fraction(const struct controller_pair *p, enum controller_setting setting);
+double controller_pair_fraction(const struct controller_pair *p, int setting);
 /* Adds what is known about the service alone. `is_whole`: no task worked since the last look. */
 void controller_solo_learn(struct controller_solo *s, const struct controller_look *look,
                            double passed_ms, double alone_ms, bool is_whole);

@@ -82,7 +82,7 @@ bool controller_is_measured(const struct controller_record *r)
     return r->work_ms >= SPEED_MS_LEAST && r->work > 0;
 }
 
-double controller_pair_fraction(const struct controller_pair *p, enum controller_setting setting)
+double controller_pair_fraction(const struct controller_pair *p, int setting)
 {
     const struct controller_record *now = &p->records[setting];
     double fastest = 0;

@@ -38,17 +38,17 @@ static const struct setting SETTINGS[CONTROLLER_SETTINGS] = {
     [CONTROLLER_PAUSE] = {"pause", true, CONTROLLER_RULE_BUSY, 100, 100, 0, 0, 0},
 };
 
-const char *controller_setting_name(enum controller_setting setting)
+const char *controller_setting_name(int setting)
 {
     return setting >= 0 && setting < CONTROLLER_SETTINGS ? SETTINGS[setting].name : "?";
 }
 
-double controller_prior_speed(enum controller_setting setting)
+double controller_prior_speed(int setting)
 {
     return SETTINGS[setting].prior_speed;
 }
 
-bool controller_uses_due(enum controller_setting setting)
+bool controller_uses_due(int setting)
 {
     return SETTINGS[setting].rule == CONTROLLER_RULE_DUE;
 }
@@ -92,8 +92,7 @@ double controller_need_us(const struct controller_solo *solo, bool reports_reque
     return us > 0 ? us : burst_us(solo, true);
 }
 
-struct controller_limits controller_limits_of(enum controller_setting setting,
-                                              const struct controller_solo *solo,
+struct controller_limits controller_limits_of(int setting, const struct controller_solo *solo,
                                               const struct controller_facts *facts)
 {
     const struct setting *s = &SETTINGS[setting];

@@ -344,7 +344,7 @@ static void memory_is_used_at_once(void **state)
     controller_memory_init(&memory);
     loop_init(&l, &s, 1, &memory);
     loop_run(&l, 40);
-    enum controller_setting settled = l.c.memory->pairs[l.c.pair].setting;
+    int settled = l.c.memory->pairs[l.c.pair].setting;
     memcpy(&restored, &memory, sizeof memory);
     assert_true(controller_memory_is_sane(&restored));
     loop_init(&l, &s, 2, &restored);
@@ -364,7 +364,7 @@ static void neighbours_that_return_get_their_setting(void **state)
     controller_memory_init(&memory);
     loop_init(&l, &s, 5, &memory);
     loop_run(&l, 30);
-    enum controller_setting settled = l.c.memory->pairs[l.c.pair].setting;
+    int settled = l.c.memory->pairs[l.c.pair].setting;
     l.neighbours = 0;
     loop_run(&l, 5);
     assert_int_equal(l.answer.setting, CONTROLLER_FREE);

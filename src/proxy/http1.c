@@ -40,7 +40,8 @@ static bool take_line(struct http1_parser *p, const char *bytes, size_t length, 
     if (end && p->line_length == 0) {
         *ret = (struct line){bytes, used - 1, true};
     } else {
-        size_t text = end ? used - 1 : used, room = sizeof p->line - p->line_length;
+        size_t text = end ? used - 1 : used;
+        size_t room = p->line_length < sizeof p->line ? sizeof p->line - p->line_length : 0;
         memcpy(p->line + p->line_length, bytes, text < room ? text : room);
         p->line_length += text; /* counts also the bytes that do not fit */
         if (text > room)

@@ -551,6 +551,7 @@ static void requeue_and_cancel_routes_match_document(void **state)
     POST(404, "/v1/workloads/nothing/requeue", NULL);
     POST(409, "/v1/workloads/once/requeue", NULL);
 
+    wait_for(f, "/v1/workloads/sleeper", "\"state\":\"running\"");
     POST(202, "/v1/workloads/sleeper/advise", "{\"batch\":64,\"checkpoint\":true}");
     wait_for(f, "/v1/workloads/sleeper", "\"batch_advised\":64,\"checkpoints_requested\":1");
     POST(400, "/v1/workloads/sleeper/advise", NULL);
