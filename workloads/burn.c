@@ -49,6 +49,8 @@ static const char help[] =
     "  --kernels-per-request K  with --one-by-one: divide --kernel-ms among K kernels\n"
     "                        (default 1)\n"
     "  --gap-ms G            with --one-by-one: host time between two kernels (default 0)\n"
+    "  --then-idle           with --one-by-one and --requests: stay idle after the last request,\n"
+    "                        until stopped\n"
     "  --slip                delay later requests when the host is late, instead of adding\n"
     "                        the delay to their latency; for a busy machine\n"
     "\n"
@@ -91,6 +93,7 @@ enum option_id {
     OPTION_ONE,
     OPTION_PARTS,
     OPTION_GAP,
+    OPTION_IDLE,
     OPTION_LEAVE,
     OPTION_CRASH,
     OPTION_EXIT,
@@ -122,6 +125,7 @@ static const struct option long_options[] = {
     {"one-by-one", no_argument, NULL, OPTION_ONE},
     {"kernels-per-request", required_argument, NULL, OPTION_PARTS},
     {"gap-ms", required_argument, NULL, OPTION_GAP},
+    {"then-idle", no_argument, NULL, OPTION_IDLE},
     {"leave-queue", no_argument, NULL, OPTION_LEAVE},
     {"crash-after", required_argument, NULL, OPTION_CRASH},
     {"exit", required_argument, NULL, OPTION_EXIT},
@@ -132,7 +136,7 @@ static const struct option long_options[] = {
 /* The command line; values[] is NAN for options that are not given. */
 struct arguments {
     const char *profile, *model, *kernel_list;
-    bool is_service, is_one_by_one, slips, leaves_queue, wants_help;
+    bool is_service, is_one_by_one, then_idle, slips, leaves_queue, wants_help;
     double values[OPTION_END - OPTION_PROFILE];
 };
 
@@ -228,6 +232,9 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
         case OPTION_SLIP:
             a->slips = true;
             break;
+        case OPTION_IDLE:
+            a->then_idle = true;
+            break;
         case OPTION_ONE:
             a->is_one_by_one = true;
             break;
@@ -315,6 +322,7 @@ static int plan_service(struct error *e, const struct arguments *a, struct gpumu
         .seed = (uint64_t)value_or(a, OPTION_SEED, 1),
         .kernels_per_request = (unsigned)value_or(a, OPTION_PARTS, 1),
         .gap_ms = value_or(a, OPTION_GAP, 0),
+        .then_idles = a->then_idle,
     };
     if (s->rate == 0 || (s->kernel.duration_ms == 0) == !a->kernel_list)
         return error_set(e, ERR_INVALID,

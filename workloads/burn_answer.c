@@ -66,6 +66,8 @@ int burn_answer(struct error *e, struct burn_device *device, const struct burn_s
             printed_ms = burn_host_ms();
         }
     }
+    while (r == 0 && service->then_idles && !*stop)
+        burn_host_sleep_until(burn_host_ms() + PROGRESS_HOST_MS);
     if (r == 0)
         printf("requests=%llu mean_ms=%.3f %s\n", (unsigned long long)answered,
                answered > 0 ? total_ms / (double)answered : 0, *stop ? "stopped" : "done");

@@ -36,6 +36,7 @@ struct burn_service {
     struct gpumux *gpumux; /* receives readiness and request reports; not owned; may be NULL */
     unsigned kernels_per_request; /* for burn_answer(): the kernel's time is divided among them */
     double gap_ms;                /* for burn_answer(): host time between two kernels */
+    bool then_idles;              /* for burn_answer(): is idle after the last request */
 };
 
 /* Runs the training task until its end or until *stop is set, and prints its progress. */
