@@ -45,6 +45,8 @@ pkg_config_file=$(find "$work/installed" -name gpumux.pc)
 export PKG_CONFIG_PATH=${pkg_config_file%/*}
 LD_LIBRARY_PATH=$(pkg-config --variable libdir gpumux)
 export LD_LIBRARY_PATH
+# For pages with programs in Python.
+export PYTHONPATH=$GPUMUX_SOURCE/python/src PYTHONDONTWRITEBYTECODE=1
 cat > "$work/bin/cc" <<END
 #!/bin/sh
 exec $(command -v cc) ${GPUMUX_SANITIZE:+-fsanitize=$GPUMUX_SANITIZE} "\$@"
