@@ -241,6 +241,14 @@ class Streams(Case):
         self.assertTrue(events[5].startswith("event: error\n"))
         self.assertIn("KeyError", events[5])
 
+    def test_binary_stream_gets_400(self) -> None:
+        self.serve(count_up)
+        request = json.loads(body_of(1))
+        request["parameters"] = {"binary_data_output": True}
+        status, body, _ = self.ask("POST", STREAM, json.dumps(request).encode())
+        self.assertEqual(status, 400)
+        self.assertIn(b"binary", body)
+
     def test_function_sends_one_event(self) -> None:
         self.serve(double)
         self.assertEqual(len(self.stream(3)[1]), 2)

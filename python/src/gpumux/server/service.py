@@ -64,6 +64,8 @@ class Service:
         """Yield the server-sent events of a request. Raises HttpError, also
         between two events."""
         request = await self._decode(body, json_length)
+        if request.is_binary or any(request.outputs.values()):
+            raise HttpError(400, "a stream answers in JSON: do not ask for binary outputs")
         self._rows(request)
         if self._streams >= self.options.max_streams:
             raise HttpError(503, f"{self._streams} streams are open, of at most "
