@@ -41,8 +41,9 @@ static bool take_line(struct http1_parser *p, const char *bytes, size_t length, 
         *ret = (struct line){bytes, used - 1, true};
     } else {
         size_t text = end ? used - 1 : used;
-        size_t room = p->line_length < sizeof p->line ? sizeof p->line - p->line_length : 0;
-        memcpy(p->line + p->line_length, bytes, text < room ? text : room);
+        size_t at = p->line_length < sizeof p->line ? p->line_length : sizeof p->line;
+        size_t room = sizeof p->line - at;
+        memcpy(p->line + at, bytes, text < room ? text : room);
         p->line_length += text; /* counts also the bytes that do not fit */
         if (text > room)
             p->line_length = sizeof p->line + 1;
