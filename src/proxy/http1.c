@@ -38,7 +38,8 @@ static bool take_line(struct http1_parser *p, const char *bytes, size_t length, 
     p->head_bytes += used;
     *ret_used += used;
     if (end && p->line_length == 0) {
-        *ret = (struct line){bytes, used - 1, true};
+        bool is_whole = used - 1 <= sizeof p->line; /* as if the line came in pieces */
+        *ret = (struct line){bytes, is_whole ? used - 1 : sizeof p->line, is_whole};
     } else {
         size_t text = end ? used - 1 : used;
         size_t at = p->line_length < sizeof p->line ? p->line_length : sizeof p->line;
