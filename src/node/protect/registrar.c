@@ -337,6 +337,15 @@ static int enrol(struct session *s, struct packet *packet, pid_t pid, int pid_fd
     return *ret ? 0 : REGISTER_FULL;
 }
 
+/* Keeps a member whose process lost patience before its welcome: the process lives, holds memory,
+ * and will register again. */
+static void await_again(struct member *m, bool seen_before)
+{
+    close_socket(m);
+    if (!seen_before)
+        status_done(&m->status); /* as for a member that a new agent knows from the ledger */
+}
+
 /* Returns 0, or the reason for a refusal. Descriptors that the member keeps are removed from the
  * packet. */
 static int admit(struct applicant *a, struct packet *packet)
@@ -374,7 +383,10 @@ static int admit(struct applicant *a, struct packet *packet)
     if (open_socket(m, a->fd))
         a->fd = -1;
     if (m->fd < 0 || !welcome(m)) {
-        member_end(m);
+        if (packet->hello.again)
+            await_again(m, seen_before);
+        else
+            member_end(m);
         return REGISTER_FULL;
     }
     if (!seen_before)

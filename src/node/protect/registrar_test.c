@@ -618,8 +618,16 @@ static void new_agent_readmits_members(void **state)
     assert_int_equal(usage.counted_bytes, 6 * MIB);
     assert_true(registrar_waits(f->registrar));
     close(c.fd);
-    c.fd = connect_to(f, "7.1");
     const struct register_hello hello = hello_of(true, 1);
+    /* A process that gives up before a slow agent answers keeps its slot and its memory. */
+    int impatient = connect_to(f, "7.1");
+    send_with(impatient, &hello, sizeof hello, 2, (const int[]){c.status_fd, c.ledger_fd});
+    close(impatient);
+    expect_rest(f);
+    session_measure(w, &usage);
+    assert_int_equal(usage.members, 1);
+    assert_int_equal(usage.counted_bytes, 6 * MIB);
+    c.fd = connect_to(f, "7.1");
     send_with(c.fd, &hello, sizeof hello, 2, (const int[]){c.status_fd, c.ledger_fd});
     assert_true(receive(f, c.fd, &packet, fds));
     assert_int_equal(packet.header.kind, REGISTER_WELCOME);
