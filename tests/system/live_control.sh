@@ -22,7 +22,6 @@ control() {
     { "$gpumux" slo "$1" -o json || test $? = 1; } > "$work/slo"
     jq -e ".services[0].control | $2" "$work/slo"
 }
-setting() { field "$1" usage.control.setting; }
 # with_gate ID: neither "no gate" nor a pause, not for a trial only
 with_gate() { control "$1" '(.setting | startswith("gate")) and (.is_trial | not)'; }
 counter() { field "$1" "usage.protection.counters.$2"; }
