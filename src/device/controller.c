@@ -410,7 +410,7 @@ static void in_calm(struct controller *c, const struct controller_look *look)
         settle(c, swap);
         return;
     }
-    explain(c, "trial after %s was calm", controller_setting_name(c->setting));
+    explain(c, "trial, because %s kept the target", controller_setting_name(c->setting));
     enter(c, next);
     c->is_trial = true;
 }

@@ -8,8 +8,8 @@ static uint32_t company_of(struct process *p, uint32_t device)
     return atomic_load_explicit(&p->client.limits->devices[device].company, memory_order_relaxed);
 }
 
-/* Counters of `wakes` are read by keepers before their last look at the marks: the launch is in the
- * marks already, so a keeper sees the launch or the new value. */
+/* A keeper reads `wakes` before its last look at the marks, and this function runs after the launch
+ * is in the marks: the keeper therefore sees the launch or the new value. */
 static void wake_keepers(struct status_page *status)
 {
     atomic_fetch_add(&status->wakes, 1);
